@@ -15,7 +15,6 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.controller import PartitionController
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.preemption.eligibility import Eligibility, LowerPriority
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.writer import Writer
@@ -38,7 +37,6 @@ def build_cycle(
     debouncer: Debouncer | None = None,
     seconds: Callable[[], float] = time.time,
     evictor: Evicting | None = None,
-    eligibility: Eligibility | None = None,
 ) -> Cycle:
     """Return a cycle that writes through the client; it is woken by its own writes, and by those who have the debouncer.
 
@@ -52,6 +50,6 @@ def build_cycle(
     writes = BackgroundWrites(snapshot, writer, recorder, clock=clock, wake=debouncer.wake)
     return Cycle(
         snapshot, writes, partitions, recorder, debouncer,
-        evictor=evictor or Evictor(client, fence=lambda: None), eligibility=eligibility or LowerPriority(),
+        evictor=evictor or Evictor(client, fence=lambda: None),
         settings=settings or CycleSettings(), clock=clock, manager=MANAGER, now=seconds,
     )  # fmt: skip

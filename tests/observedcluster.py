@@ -14,7 +14,6 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.preemption.eligibility import Eligibility
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.settings import CycleSettings
 from testbed.cycle import build_cycle, now
@@ -134,11 +133,16 @@ class ObservedCluster:
         return self.see(CLAIMS, raw)
 
     def pod(
-        self, name: str, *claims: str, gates: Sequence[str] = (), spec: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *claims: str,
+        gates: Sequence[str] = (),
+        spec: Mapping[str, Any] | None = None,
+        namespace: str = "team",
     ) -> Json:
-        """A pod in namespace `team` that names claims directly and asks for one core."""
+        """A pod that names claims directly and asks for one core."""
         raw = {
-            "metadata": {"name": name, "namespace": "team"},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "schedulingGates": [{"name": gate} for gate in gates],
                 "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
@@ -170,7 +174,6 @@ class ObservedCluster:
         settings: CycleSettings | None = None,
         debouncer: Debouncer | None = None,
         evictor: Evicting | None = None,
-        eligibility: Eligibility | None = None,
     ) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
         recorder = self.recorder(client)
@@ -183,7 +186,6 @@ class ObservedCluster:
             debouncer,
             seconds=self.seconds,
             evictor=evictor,
-            eligibility=eligibility,
         )
 
     def seconds(self) -> float:

@@ -37,7 +37,6 @@ from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pendingclaims import PendingClaims
-from apportion.scheduling.preemption.eligibility import LowerPriority
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
@@ -122,7 +121,6 @@ class App:
             self.recorder,
             self.debouncer,
             evictor=Evictor(client, fence=self.lease.fence),
-            eligibility=LowerPriority(),
             settings=settings.cycle,
             clock=clock,
             manager=MANAGER,

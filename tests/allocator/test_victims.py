@@ -42,7 +42,7 @@ def found_in(world: World, tries: int = ENOUGH) -> VictimSet | None:
 
 
 def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
-    """A thousand small clusters, judged by CP-SAT: priority, then pods, then lost time; some need nobody to go, some are hopeless."""
+    """A thousand small clusters, judged by CP-SAT: priority, then pods, then lost time, and no more than may go; some are hopeless."""
     needed = 0
     for seed in range(WORLDS):
         world = drawn(seed)

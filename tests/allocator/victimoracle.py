@@ -64,7 +64,9 @@ def _solve(world: World, node: NodeVictims, allowed: Sequence[Victim]) -> int | 
     for resource, amount in world.wanted.items():
         freed = sum(each.freed.get(resource, 0) * gone[each.key] for each in node.victims)
         model.add(freed + node.left.get(resource, 0) >= amount)
-    model.minimize(_weight(model, node, gone))
+    broken = {name: model.new_bool_var(f"broken-{name}") for name in node.groups}
+    _keep_allowance(model, node, gone, broken)
+    model.minimize(_weight(model, node, gone, broken))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     if solver.solve(model) != cp_model.OPTIMAL:
@@ -103,14 +105,31 @@ def _users(world: World, node: NodeVictims, gone: dict[str, Any], view: NodeView
     return users
 
 
-def _weight(model: cp_model.CpModel, node: NodeVictims, gone: dict[str, Any]) -> Any:
+def _keep_allowance(
+    model: cp_model.CpModel, node: NodeVictims, gone: dict[str, Any], broken: dict[str, Any]
+) -> None:
+    """No more goes than may, the rest of broken groups included."""
+    for key, most in node.allowance.items():
+        total = sum(each.counted.get(key, 0) * gone[each.key] for each in node.victims if not each.group)
+        for name, group in node.groups.items():
+            members = [each for each in node.victims if each.group == name]
+            amount = model.new_int_var(0, group.counted.get(key, 0), f"counted-{key}-{name}")
+            model.add(amount >= sum(each.counted.get(key, 0) * gone[each.key] for each in members))
+            model.add(amount >= group.counted.get(key, 0) * broken[name])
+            total += amount
+        model.add(total <= most)
+
+
+def _weight(
+    model: cp_model.CpModel, node: NodeVictims, gone: dict[str, Any], broken_groups: dict[str, Any]
+) -> Any:
     def of(found: Victim | VictimGroup) -> int:
         return found.pods * _POD + found.lost
 
     total = sum(of(each) * gone[each.key] for each in node.victims if not each.group)
     for name, group in node.groups.items():
         members = [each for each in node.victims if each.group == name]
-        broken = model.new_bool_var(f"broken-{name}")
+        broken = broken_groups[name]
         pods = sum(each.pods for each in members)
         model.add(sum(each.pods * gone[each.key] for each in members) <= group.spare + pods * broken)
         cost = model.new_int_var(0, of(group), f"cost-{name}")

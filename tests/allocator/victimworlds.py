@@ -1,6 +1,7 @@
 """Small clusters that are full of victims, drawn at random, and a demand that may need some of them to go."""
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ from tests.allocator.builders import (
 MOST_LOST = 100
 """Seconds that the pods of one victim lose at most."""
 CHIP = f"{GPU}/chip"
+QUOTAS = ("q", "r")
+"""What victims count in, of which only a part may go."""
 
 
 @dataclass
@@ -96,6 +99,7 @@ def _victims(rng: random.Random, world: World, node: str) -> NodeVictims:
                 holds=holds,
                 freed={"cpu": rng.randint(1, 4), "pods": max(pods, 1)},
                 group=rng.choice(["", "", "g", "h"]) if pods else "",
+                counted=_counted(rng, len(holds)) if pods else {},
             )
         )
     groups = {}
@@ -107,9 +111,16 @@ def _victims(rng: random.Random, world: World, node: str) -> NodeVictims:
                 spare=rng.choice([0, 1, 2, 4]),
                 pods=sum(each.pods for each in members) + elsewhere,
                 lost=sum(each.lost for each in members) + 10 * elsewhere,
+                counted=sum((Counter(each.counted) for each in members), Counter({"q": elsewhere})),
             )
     left = {"cpu": rng.choice([8, 8, 2, 0]), "pods": rng.choice([10, 10, 1, 0])}
-    return NodeVictims(node, tuple(victims), groups, left)
+    allowance = {key: rng.randint(0, 4) for key in QUOTAS}
+    return NodeVictims(node, tuple(victims), groups, left, allowance)
+
+
+def _counted(rng: random.Random, amount: int) -> dict[str, int]:
+    """Return what a victim counts in the quotas: in most worlds' victims in none, so that some sets may go."""
+    return {key: amount for key in QUOTAS if rng.random() < 0.4}
 
 
 def _size(state: State, node: str, index: int) -> int:

@@ -30,9 +30,9 @@ HOST = "kubernetes.io/hostname"
 QUOTAS = f"{OWN}/acceleratorquotas"
 
 
-def quota(name: str, *resources: Json, team: str, cohort: str | None = None) -> tuple[str, Json]:
-    """Return a quota for the namespaces of a team, and where it is made."""
-    spec: Json = {"namespaceSelector": {"matchLabels": {"team": team}}, "resources": [*resources]}
+def quota(name: str, *resources: Json, team: str, cohort: str | None = None, **more: str) -> tuple[str, Json]:
+    """Return a quota for the namespaces of a team, and where it is made; `more` are fields of its spec."""
+    spec: Json = {"namespaceSelector": {"matchLabels": {"team": team}}, "resources": [*resources], **more}
     return QUOTAS, {
         "apiVersion": "apportion.dev/v1alpha1",
         "kind": "AcceleratorQuota",

@@ -10,7 +10,9 @@ from testbed.demo.nodes import DEMO_MANIFESTS, h100
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
-from tests.e2e.preemptible import FIRST, SECOND, ask, on_card, preemptible, protect
+from tests.e2e.clusterobjects import objects
+from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, on_card, preemptible, protect
+from tests.e2e.quotas import quota
 from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
 
 
@@ -51,6 +53,36 @@ class Preemption:
             assert await pods(team) == {"alone": "Running", "whole": "Running"}
             await team.event("whole", "PreemptionBlocked", "pod alone is not evicted", "keep-alone")
             await team.empty()
+
+    async def test_a_team_gets_its_guarantee_back_from_a_borrower(self, installation: Installation) -> None:
+        """Whatever the priorities, as far as it has borrowed: of two cards the other team keeps the one that is guaranteed to it."""
+        teams = []
+        for name in ("owner", "borrower"):
+            made = await installation.cluster.make_namespace(name, MANAGED | {"team": name})
+            teams.append(Tenant(installation, made))
+        owner, borrower = teams
+        entry = {"name": "cards", "deviceClass": CLASS, "guaranteed": 1}
+        both = [
+            quota(name, entry, team=name, cohort="teams", reclaimWithinCohort="Any")
+            for name in ("owner", "borrower")
+        ]
+        async with preemptible(installation, mode="Never"), objects(installation, *both):
+            for name in ("one", "two"):
+                await ask(borrower, name, "7g.80gb", "high")
+            await borrower.running("one", "two")
+            await ask(owner, "first", "7g.80gb", "low")
+            await owner.running("first")
+            await ask(owner, "second", "7g.80gb", "low")
+            await owner.event("second", "NotAllocated", "AcceleratorQuota owner would allow it")
+
+            [kept] = await pods(borrower)
+            [gone] = {"one", "two"} - {kept}
+            await borrower.event(gone, "Preempted", "AcceleratorQuota borrower has more than is guaranteed")
+            await owner.event("first", "Preempting", "AcceleratorQuota owner guarantees them")
+            assert await pods(owner) == {"first": "Running", "second": "Pending"}
+            for tenant in teams:
+                await tenant.empty()
+                await installation.cluster.drop_namespace(tenant.namespace)
 
 
 class TestPreemption(Preemption):

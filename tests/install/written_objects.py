@@ -26,6 +26,7 @@ QUOTA: Json = {
     "namespaceSelector": {"matchLabels": {"team": "a"}},
     "resources": [{"name": "gpus", "deviceClass": "gpu.apportion.dev", "guaranteed": 2, "limit": 4}],
 }
+RECLAIMS: Json = {"reclaimWithinCohort": "Any"}
 KINDS = {
     "Partition": ("partitions", PARTITION),
     "PartitionLayout": ("partitionlayouts", LAYOUT),
@@ -101,6 +102,7 @@ ACCEPTED = [
         id="a ladder with every word",
     ),
     pytest.param("AcceleratorQuota", {}, id="a quota by class"),
+    pytest.param("AcceleratorQuota", RECLAIMS | {"cohort": "x"}, id="a quota that reclaims"),
     pytest.param(
         "AcceleratorQuota",
         {
@@ -305,6 +307,12 @@ REFUSED = [
     pytest.param("AcceleratorQuota", {"resources": []}, "spec.resources", id="a quota of nothing"),
     pytest.param("AcceleratorQuota", {"namespaceSelector": None}, "spec.namespaceSelector", id="for nobody"),
     pytest.param("AcceleratorQuota", {"cohort": "a/b"}, "spec.cohort", id="a cohort that is a path"),
+    pytest.param(
+        "AcceleratorQuota",
+        RECLAIMS,
+        "reclaimWithinCohort needs a cohort",
+        id="a quota that reclaims from nobody",
+    ),
 ]
 
 IMMUTABLE = [

@@ -13,15 +13,17 @@ GPU = "gpu.apportion.dev"
 MODEL = "NVIDIA H100 80GB HBM3"
 
 
-def quota(name: str = "q", *resources: dict[str, Any], cohort: str | None = None) -> AcceleratorQuota:
+def quota(
+    name: str = "q", *resources: dict[str, Any], cohort: str | None = None, reclaims: bool = False
+) -> AcceleratorQuota:
     """Return a quota for namespaces with the label `team: <name>`; without resources it counts devices of class `gpu`."""
     spec: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"team": name}},
         "resources": [*resources] or [{"name": "gpus", "deviceClass": "gpu"}],
     }
-    return AcceleratorQuota.from_json(
-        {"metadata": {"name": name}, "spec": spec | ({"cohort": cohort} if cohort else {})}
-    )
+    spec |= {"cohort": cohort} if cohort else {}
+    spec |= {"reclaimWithinCohort": "Any"} if reclaims else {}
+    return AcceleratorQuota.from_json({"metadata": {"name": name}, "spec": spec})
 
 
 def gpu(name: str = "gpu-0", *, shared: bool = False, memory: str = "80Gi") -> Device:

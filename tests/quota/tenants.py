@@ -35,14 +35,17 @@ def quota(
     *resources: Json,
     cohort: str | None = None,
     team: str = "",
+    reclaims: bool = False,
     **gpus: Any,
 ) -> Json:
-    """Add a quota for the tenant of its name, or of `team`; `gpus`: guarantee, limit and weight of GPUs."""
+    """Add a quota for the tenant of its name, or of `team`; `gpus`: guarantee, limit and weight of GPUs; `reclaims`: it takes and gives back."""
     spec = {
         "namespaceSelector": {"matchLabels": {"team": team or name}},
         "resources": [*resources] or [GPUS | gpus],
     }
-    raw: Json = {"metadata": {"name": name}, "spec": spec | ({"cohort": cohort} if cohort else {})}
+    spec |= {"cohort": cohort} if cohort else {}
+    spec |= {"reclaimWithinCohort": "Any"} if reclaims else {}
+    raw: Json = {"metadata": {"name": name}, "spec": spec}
     return world.see(QUOTAS, raw)
 
 

@@ -21,7 +21,8 @@ def use_of(name: str, cohort: str | None = "x", **used: int) -> QuotaUse:
         {"name": "gpu", "deviceClass": "gpu", "guaranteed": 2},
         {"name": "npu", "deviceClass": "npu", "guaranteed": 1, "weight": 2},
     ]
-    found = QuotaUse(quota(name, *entries, cohort=cohort), frozenset({name}))
+    made = quota(name, *entries, cohort=cohort, reclaims=cohort is not None)
+    found = QuotaUse(made, frozenset({name}))
     for device_class, count in used.items():
         found.add((Charge(device_class, "d"),) * count)
     return found
@@ -55,11 +56,22 @@ def test_what_is_borrowed_can_be_taken_back_by_the_one_who_is_within_the_guarant
     stranger, modest = use_of("d", "y", gpu=50), use_of("e", gpu=2)
     others = [asker, gpus, npus, stranger, modest]
     [found] = reclaimable(asker, [NANO, 0], others)
-    assert (found.quota, found.namespaces) == ("b", {"b"})
-    assert [(resource.name, amount) for resource, amount in found.resources] == [("gpu", 5 * NANO)]
+    assert (found.use, found.resources) == (gpus, (0,))
     assert reclaimable(use_of("a", gpu=2), [NANO, 0], others) == ()
     assert reclaimable(use_of("a", None), [NANO, 0], others) == ()
-    assert [each.quota for each in reclaimable(asker, [NANO, NANO], others)] == ["b", "c"]
+    assert [each.use for each in reclaimable(asker, [NANO, NANO], others)] == [gpus, npus]
+
+
+def test_nothing_is_taken_back_unless_both_quotas_say_so() -> None:
+    """By default borrowers keep what they have until they end."""
+    asker, borrower = use_of("a"), use_of("b", gpu=7)
+    assert reclaimable(asker, [NANO, 0], [asker, borrower])
+    entries = [{"name": "gpu", "deviceClass": "gpu", "guaranteed": 2}]
+    quiet = QuotaUse(quota("c", *entries, cohort="x"), frozenset({"c"}))
+    quiet.add((Charge("gpu", "d"),) * 5)
+    assert reclaimable(asker, [NANO, 0], [asker, quiet]) == ()
+    quiet.used = [0]
+    assert reclaimable(quiet, [NANO], [quiet, borrower]) == ()
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 3))
@@ -67,7 +79,6 @@ def test_only_what_is_beyond_a_guarantee_is_ever_named(mine: int, theirs: int, a
     """Whatever the amounts."""
     found = reclaimable(use_of("a", gpu=mine), [asked * NANO, 0], [use_of("b", gpu=theirs)])
     assert bool(found) == (mine + asked <= 2 < theirs)
-    assert all(amount == (theirs - 2) * NANO for each in found for _, amount in each.resources)
 
 
 def slice_of(name: str, cards: int) -> Slice:

@@ -173,7 +173,8 @@ async def test_a_demand_within_its_guarantee_that_finds_no_devices_says_so(silen
     wait(world, "a", "a0", at=1)
     cycle.once()
     assert said(world, "a0", "NotAllocated")[0].endswith(
-        "AcceleratorQuota a guarantees it, and no node has free devices for it now"
+        "AcceleratorQuota a guarantees it, and no node has free devices for it now; without a cohort there is nobody to take"
+        " them back from"
     )
 
 

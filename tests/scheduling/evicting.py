@@ -12,7 +12,6 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.preemption.eligibility import Eligibility
 from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
@@ -70,16 +69,14 @@ class Trial:
                 await asyncio.sleep(0)
 
 
-def trial(
-    client: Client, gpus: int, *, nodes: int = 1, rule: Eligibility | None = None, **preemption: str
-) -> Trial:
-    """Return nodes with so many GPUs each, and a policy by which pods go at once."""
+def trial(client: Client, gpus: int, *, nodes: int = 1, **preemption: str) -> Trial:
+    """Return nodes with so many GPUs each, and a policy by which pods go at once, of lower priority unless it says otherwise."""
     world = fleet({f"n{number + 1}": ("h100", gpus) for number in range(nodes)})
     settings = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s", "cooldown": "60s", **preemption}
     # Nothing is reserved for those that wait: what becomes of freed devices is decided by preemption alone.
     world.policy("p", preemption=settings, queue={"mostReserved": 0})
     evictor = SteeredEvictor(world)
-    return Trial(world, world.cycle(client, evictor=evictor, eligibility=rule), evictor)
+    return Trial(world, world.cycle(client, evictor=evictor), evictor)
 
 
 def holds(
@@ -90,11 +87,12 @@ def holds(
     node: str = "n1",
     age: float = 3600.0,
     metadata: Json | None = None,
+    team: str = "team",
     **spec: Any,
 ) -> None:
-    """Let a pod on a node have GPUs, since `age` seconds."""
-    claim = world.claim(name, request("gpu", count=len(gpus)))
-    pod = world.pod(name, name, spec={"nodeName": node, "priority": priority, **spec})
+    """Let a pod of a namespace have GPUs on a node, since `age` seconds."""
+    claim = world.claim(name, request("gpu", count=len(gpus)), namespace=team)
+    pod = world.pod(name, name, spec={"nodeName": node, "priority": priority, **spec}, namespace=team)
     pod["metadata"] |= metadata or {}
     world.see(PODS, pod)
     stamp = world.time(-age)
@@ -102,10 +100,12 @@ def holds(
     world.allocate(claim, node, *(f"gpu-{each}" for each in gpus), timestamp=stamp, reservedFor=[user])
 
 
-def waits(world: ObservedCluster, name: str, gpus: int, priority: int = 0, **spec: Any) -> None:
-    """Let a pod wait for so many GPUs."""
-    world.claim(name, request("gpu", count=gpus))
-    world.pod(name, name, gates=(GATE,), spec={"priority": priority, **spec})
+def waits(
+    world: ObservedCluster, name: str, gpus: int, priority: int = 0, team: str = "team", **spec: Any
+) -> None:
+    """Let a pod of a namespace wait for so many GPUs."""
+    world.claim(name, request("gpu", count=gpus), namespace=team)
+    world.pod(name, name, gates=(GATE,), spec={"priority": priority, **spec}, namespace=team)
 
 
 def mark_ending(world: ObservedCluster, name: str) -> None:
@@ -115,7 +115,7 @@ def mark_ending(world: ObservedCluster, name: str) -> None:
     spec["resourceClaims"] = [{"name": each.name, "resourceClaimName": each.claim} for each in found.claims]
     metadata = {
         "name": name,
-        "namespace": "team",
+        "namespace": found.namespace,
         "uid": found.uid,
         "labels": dict(found.labels),
         "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -129,13 +129,18 @@ def ends(world: ObservedCluster, *names: str) -> None:
     """Show that pods are gone and their claims with them, as those of a template are."""
     for name in names:
         pod = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
-        world.gone(PODS, {"metadata": {"name": name, "namespace": "team", "uid": pod.uid}})
-        world.gone_claim(name)
+        for kind, uid in ((PODS, pod.uid), (CLAIMS, _claim(world, name).uid)):
+            world.gone(kind, {"metadata": {"name": name, "namespace": pod.namespace, "uid": uid}})
+
+
+def _claim(world: ObservedCluster, name: str) -> Claim:
+    """Return the claim of this name, which only one namespace has."""
+    return next(claim for claim in world.snapshot.claims.values() if claim.name == name)
 
 
 def written(world: ObservedCluster, claim: Claim, allocation: Allocation) -> None:
     """Show that a decision was written, as of now."""
-    raw = {"metadata": {"name": claim.name, "namespace": "team", "uid": claim.uid}}
+    raw = {"metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid}}
     requests = [request("gpu", count=len(allocation.results))]
     raw["spec"] = {"devices": {"requests": requests}}
     world.allocate(
@@ -145,8 +150,7 @@ def written(world: ObservedCluster, claim: Claim, allocation: Allocation) -> Non
 
 def loses_its_devices(world: ObservedCluster, name: str) -> None:
     """Show that kube-scheduler reserved a claim, could not place its pod, and took the allocation back."""
-    claim = world.snapshot.claim("team", name)
-    assert claim is not None
+    claim = _claim(world, name)
     assert claim.allocation is not None
     [pod] = world.snapshot.users(claim)
     if pod.gates:
@@ -162,9 +166,9 @@ def loses_its_devices(world: ObservedCluster, name: str) -> None:
 
 def starts(world: ObservedCluster, name: str) -> None:
     """Show that the pod of a claim was bound with its devices."""
-    claim = world.snapshot.claim("team", name)
-    assert claim is not None
+    claim = _claim(world, name)
     assert claim.allocation is not None
     pod = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
     gpus = [int(each.device.name.removeprefix("gpu-")) for each in claim.allocation.results]
-    holds(world, name, *gpus, priority=pod.priority, node=str(claim.allocation.node), age=0.0)
+    node, team = str(claim.allocation.node), claim.namespace
+    holds(world, name, *gpus, priority=pod.priority, node=node, age=0.0, team=team)

@@ -4,10 +4,15 @@ import random
 from dataclasses import dataclass, field
 
 from apportion.cluster.client import Client
+from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import Trial, ends, loses_its_devices, starts, trial, waits
 
 ROUNDS = 1000
 STEPS = 5
+WORLDS = 150
+"""Clusters with quotas."""
+SETTLED = 40
+"""Steps after which nobody is evicted any more."""
 
 
 @dataclass
@@ -17,6 +22,9 @@ class Workload:
     name: str
     gpus: int
     priority: int
+    team: str = "team"
+    node: str = ""
+    """Where its pods have to run; empty: anywhere."""
     pods: int = 0
     running: bool = False
     evicted: list[int] = field(default_factory=list)
@@ -29,7 +37,8 @@ class Workload:
     def make(self, made: Trial) -> None:
         self.pods += 1
         self.running = False
-        waits(made.world, self.pod, self.gpus, self.priority)
+        where = {"nodeSelector": {"host": self.node}} if self.node else {}
+        waits(made.world, self.pod, self.gpus, self.priority, self.team, **where)
 
 
 async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_in_turn(
@@ -56,6 +65,42 @@ async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_
         assert len(low.evicted) <= (high.priority > low.priority), seed
         went += len(low.evicted)
     assert went > ROUNDS / 20
+
+
+async def test_guarantees_and_priorities_together_come_to_an_end(unanswered: Client) -> None:
+    """Two teams with guarantees and one without a quota, on one or two nodes; all that is evicted is back at once, with all pauses off."""
+    went = 0
+    for seed in range(WORLDS):
+        rng = random.Random(f"quotas/{seed}")  # noqa: S311 - a test that can be repeated
+        made = trial(unanswered, rng.randint(1, 3), nodes=2, cooldown="0s")
+        for number in (1, 2):
+            made.world.node(f"n{number}", cpu="64", host=f"n{number}")
+        for team in "abc":
+            namespace(made.world, team, team=team)
+        for team in "ab":
+            quota(made.world, team, cohort="x", reclaims=True, guaranteed=rng.randint(0, 4))
+        workloads = [
+            Workload(
+                f"w{number}",
+                rng.choice([1, 1, 2]),
+                rng.randint(0, 3),
+                team=rng.choice("aabbc"),
+                node=rng.choice(["", "n1", "n2"]),
+            )
+            for number in range(rng.randint(6, 9))
+        ]
+        for each in workloads:
+            each.make(made)
+            if rng.random() < 0.5:
+                await made.passes(1)
+                start(made, workloads)
+        for step in range(SETTLED + 20):
+            await made.passes(1)
+            start(made, workloads)
+            end(made, workloads, step, rng)
+        assert all(step < SETTLED for each in workloads for step in each.evicted), seed
+        went += sum(len(each.evicted) for each in workloads)
+    assert went > WORLDS / 2
 
 
 async def test_a_preemptor_that_nobody_starts_evicts_ever_more_seldom(unanswered: Client) -> None:

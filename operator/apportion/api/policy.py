@@ -151,9 +151,9 @@ class Preemption(Model):
     """Whether pods are evicted for claims that wait."""
 
     mode: PreemptionMode = PreemptionMode.NEVER
-    """Never: nobody is evicted. LowerPriority: a claim that waits gets the devices of pods with a lower priority, the fewest that
-    are enough, and only of pods all of whose claims obey policies with this mode. PodDisruptionBudgets and a pod's preemptionPolicy: Never are
-    respected."""
+    """Never: nobody is evicted for a higher priority. LowerPriority: a claim that waits gets the devices of pods with a lower priority, the
+    fewest that are enough, and only of pods all of whose claims obey policies with this mode. PodDisruptionBudgets and a pod's
+    preemptionPolicy: Never are respected. What is guaranteed by an AcceleratorQuota is taken back as that says, in either mode."""
     after: Duration = duration.default("30s")
     """How long a claim waits before pods are evicted for it, as a duration (30s, 5m)."""
     min_runtime: Duration = duration.default("10m")

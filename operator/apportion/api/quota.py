@@ -1,5 +1,6 @@
 """AcceleratorQuota: how much of the cluster's devices some namespaces may have, and what is theirs when they ask for it."""
 
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -83,8 +84,23 @@ class QuotaResource(Model):
         return self
 
 
+class Reclaim(StrEnum):
+    """Who is evicted for what is guaranteed."""
+
+    NEVER = "Never"
+    ANY = "Any"
+
+
 class AcceleratorQuotaSpec(Model):
     """The namespaces, and what they may have together."""
+
+    rules = (
+        {
+            "rule": "!has(self.reclaimWithinCohort) || self.reclaimWithinCohort == 'Never' || has(self.cohort)",
+            "message": "reclaimWithinCohort needs a cohort",
+            "fieldPath": ".reclaimWithinCohort",
+        },
+    )
 
     namespace_selector: LabelSelector
     """Labels of the namespaces that share the quota; an empty selector selects all of them. A namespace that two quotas select
@@ -92,8 +108,19 @@ class AcceleratorQuotaSpec(Model):
     cohort: Annotated[str, Field(min_length=1, max_length=63, pattern=_LABEL)] | None = None
     """Quotas of one cohort share what is beyond their guarantees by weight: the one with the smaller dominant share goes first.
     A name, not an object. Absent: nobody has a turn before others because of this quota."""
+    reclaim_within_cohort: Reclaim = Reclaim.NEVER
+    """Whether pods are evicted for what is guaranteed. Never: a demand within the guarantee waits until borrowers end. Any: pods of other
+    quotas of the cohort that say Any, too, go for it, whatever their priority, as far as these have more than is guaranteed to them; and
+    so do pods of this one. In turn nobody else's pods evict what is within the guarantee. The policy's preemption.after, minRuntime and
+    cooldown hold, and PodDisruptionBudgets."""
     resources: Annotated[tuple[QuotaResource, ...], listed("map", key="name", least=1, most=32)]
     """What is counted. Devices that no entry counts are free to all; a device that several entries count has to fit all of them."""
+
+    @model_validator(mode="after")
+    def _of_a_cohort(self) -> Self:
+        if self.reclaim_within_cohort is not Reclaim.NEVER and self.cohort is None:
+            raise ValueError("reclaimWithinCohort needs a cohort")
+        return self
 
 
 QuotaReason = Literal["WithinGuarantee", "Borrowing", "LimitReached", "BeyondLimit"]

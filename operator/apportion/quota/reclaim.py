@@ -1,13 +1,13 @@
-"""reclaimable(): from which namespaces a demand within its guarantee may take devices back, and how much of what.
+"""reclaimable(): from which quotas a demand within its guarantee may take devices back, and by which of their resources.
 
 In: the use of a demand's quota, what the demand asks of it, the other quotas. Out: the quotas of the cohort that have more than is
-guaranteed to them, of resources that the demand can use. What is within a guarantee is never named.
+guaranteed to them, of resources that the demand can use. Both sides have `reclaimWithinCohort: Any`. What is within a guarantee is
+never named.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apportion.quota.resource import Resource
 from apportion.quota.use import Amounts, QuotaUse
 
 
@@ -15,31 +15,32 @@ from apportion.quota.use import Amounts, QuotaUse
 class Reclaimable:
     """A quota that has borrowed."""
 
-    quota: str
-    namespaces: frozenset[str]
-    """Those that share what is borrowed; a claim of any of them may be a victim."""
-    resources: tuple[tuple[Resource, int], ...]
-    """Resources of that quota with the amount beyond its guarantee, in 10^-9: no more than this may be taken back."""
+    use: QuotaUse
+    resources: tuple[int, ...]
+    """Positions of the resources of that quota of which it has more than its guarantee, and which the demand can use."""
 
 
 def reclaimable(use: QuotaUse, asked: Amounts, others: Iterable[QuotaUse]) -> tuple[Reclaimable, ...]:
-    """Return who has borrowed what this demand may have by its guarantee, the one with the most namespaces' worth last; () if it may not.
+    """Return who has borrowed what this demand may have by its guarantee; () if it may not.
 
-    `asked`: what the demand takes of each resource of its own quota, as `least` or `QuotaUse.amounts` say.
+    `asked`: what the demand takes of each resource of its own quota, as `least` or `QuotaUse.amounts` say. Where nothing is known of
+    it, it may be whatever is left of a guarantee.
     """
-    cohort = use.quota.spec.cohort
-    if cohort is None or not any(asked) or not use.within_guarantee(asked):
+    if not use.reclaims or not use.within_guarantee(asked):
         return ()
-    mine = [resource for resource, amount in zip(use.resources, asked, strict=True) if amount]
+    rows = [*zip(use.resources, asked, use.used, strict=True)]
+    mine = [one for one, amount, _ in rows if amount] or [
+        one for one, _, used in rows if used < one.guaranteed
+    ]
     found = []
     for other in others:
-        if other is use or other.quota.spec.cohort != cohort:
+        if other is use or not other.reclaims or other.quota.spec.cohort != use.quota.spec.cohort:
             continue
         beyond = tuple(
-            (resource, other.borrowed(index))
+            index
             for index, resource in enumerate(other.resources)
             if other.borrowed(index) and any(map(resource.overlaps, mine))
         )
         if beyond:
-            found.append(Reclaimable(other.name, other.namespaces, beyond))
-    return tuple(sorted(found, key=lambda each: each.quota))
+            found.append(Reclaimable(other, beyond))
+    return tuple(sorted(found, key=lambda each: each.use.name))

@@ -30,6 +30,11 @@ class Usage:
         """Return the use of a namespace's quota; None: it has none."""
         return self._of.get(namespace)
 
+    def charged(self) -> Iterator[tuple[str, QuotaUse | None, tuple[Charge, ...]]]:
+        """Yield what is charged, by key, with the quota of its namespace."""
+        for key, (namespace, charges) in self._claims.items():
+            yield key, self._of.get(namespace), charges
+
     def put(self, key: str, namespace: str, charges: tuple[Charge, ...]) -> None:
         """Charge a namespace for what a key (the UID of a claim) has now, instead of what it had."""
         before = self._claims.get(key)

@@ -5,10 +5,10 @@ Dominant share: Ghodsi et al., "Dominant Resource Fairness", NSDI 2011, of what 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from apportion.api.quota import AcceleratorQuota
+from apportion.api.quota import AcceleratorQuota, Reclaim
 from apportion.quota.charge import Charge
 from apportion.quota.resource import Resource, Selection
 
@@ -85,6 +85,19 @@ class QuotaUse:
         """Say whether it is of a cohort, and some of what is guaranteed to it is not used."""
         rows = zip(self.resources, self.used, strict=True)
         return self.quota.spec.cohort == cohort and any(used < one.guaranteed for one, used in rows)
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether it takes back what is guaranteed to it, and gives back what it borrowed."""
+        spec = self.quota.spec
+        return spec.cohort is not None and spec.reclaim_within_cohort is Reclaim.ANY
+
+    def of_guarantee(self, ahead: Amounts) -> "QuotaUse":
+        """Return this use with the guarantees as limits; `ahead`: what counts as used besides."""
+        made = QuotaUse(self.quota, self.namespaces)
+        made.resources = tuple(replace(one, limit=one.guaranteed) for one in self.resources)
+        made.used = [used + more for used, more in zip(self.used, ahead, strict=True)]
+        return made
 
     def borrowed(self, index: int) -> int:
         """Return how much of a resource is used beyond the guarantee."""

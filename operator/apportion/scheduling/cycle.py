@@ -31,8 +31,8 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.preemption.eligibility import Eligibility
 from apportion.scheduling.preemption.evictions import Evicting
+from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptions import Preemptions
 from apportion.scheduling.preparing import Preparing, evaluate
@@ -75,7 +75,6 @@ class Cycle:
         debouncer: Debouncer,
         *,
         evictor: Evicting,
-        eligibility: Eligibility,
         settings: CycleSettings,
         clock: Callable[[], float],
         manager: str,
@@ -105,11 +104,12 @@ class Cycle:
         self._reservations = decider.reservations
         self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
+        guarantees = Guarantees(snapshot, decider.quotas)
         self._preemptions = Preemptions(
             decider,
-            Holders(snapshot, now, manager),
+            Holders(snapshot, now, manager, guarantees),
+            guarantees,
             evictor,
-            eligibility,
             clock=clock,
             wake=debouncer.wake,
         )

@@ -5,7 +5,8 @@ In: a state, the demand, the node's victims. Out: a set of victims that no cheap
 The allocator is asked, with victims released: whatever it can serve (constraints, alternatives, shared counters) a set of
 victims can make room for. Fewer victims never serve more, so every set that is cheaper than a known one lacks at least one
 of its victims. The search decides for one victim of the best known set after the other whether it stays, and leaves out
-what cannot be cheaper by the bound of `Conflicts`.
+what cannot be cheaper by the bound of `Conflicts`. A set with which more goes than may (`NodeVictims.allowance`) is treated like
+a known one: every set that may go lacks one of its victims, too.
 """
 
 from collections.abc import Mapping
@@ -111,7 +112,8 @@ class NodeSearch:
             if self._serves(mask) is not None:
                 self._below = below[1] if below is not None and priority == below[0] else HOPELESS
                 self._search(priority, mask, 0, self._all & ~mask)
-                return self._best
+                if self._best is not None:
+                    return self._best
         return None
 
     def decision(self, mask: int, terms: Terms, prefer: Mapping[DeviceId, int]) -> Decision | None:
@@ -123,6 +125,8 @@ class NodeSearch:
         """Look for cheaper sets among those with all that go and none that stay; `free`: all victims of this priority."""
         if self._conflicts.bound(going, staying) >= min(self._below * self._conflicts.scale, HOPELESS):
             return
+        if not self.node.allows(going):
+            return
         if self.budget.left <= 0:
             self.proven = False
             return
@@ -130,7 +134,7 @@ class NodeSearch:
             return
         found = self._narrowed(free & ~staying)
         weight = self.node.weight(found)
-        if weight < self._below:
+        if weight < self._below and self.node.allows(found):
             self._best, self._below = Found(priority, found, weight), weight
         for index in self._dearest_first(found & ~going):
             self._search(priority, free, going, staying | 1 << index)

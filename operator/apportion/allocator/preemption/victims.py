@@ -4,6 +4,7 @@ In: values that a caller reads from pods and claims. Out: frozen values, and the
 number. Sets of victims are bit masks over `NodeVictims.victims`.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,6 +37,8 @@ class Victim:
     """Resources of the node that its pods give back, by name; `pods` counts them."""
     group: str = ""
     """The group that all of its pods belong to, if that needs a number of them; see `VictimGroup`."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """What goes with it of amounts of which only a part may go, by the keys of `NodeVictims.allowance`."""
 
     @property
     def weight(self) -> int:
@@ -53,6 +56,8 @@ class VictimGroup:
     """All of its pods, on other nodes too."""
     lost: int
     """Seconds that its pods have had their devices, summed."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """What goes with all of its pods, as `Victim.counted`."""
 
     @property
     def weight(self) -> int:
@@ -85,6 +90,8 @@ class NodeVictims:
     """The groups that victims name."""
     left: Mapping[str, int] = field(default_factory=dict)
     """What the node has left of each resource that the demand's pods request, below zero if it is overcommitted."""
+    allowance: Mapping[str, int] = field(default_factory=dict)
+    """How much may go at most of what victims count, all of them together."""
 
     def mask_up_to(self, priority: int) -> int:
         """Return the victims of at most this priority."""
@@ -103,6 +110,19 @@ class NodeVictims:
         broken = self._broken(mask)
         single = [each for each in self.chosen(mask) if each.group not in broken]
         return sum(each.weight for each in single) + sum(self.groups[group].weight for group in broken)
+
+    def allows(self, mask: int) -> bool:
+        """Say whether with these victims, and groups with them, no more goes than may. Then so it is with fewer of them."""
+        if not self.allowance:
+            return True
+        broken = self._broken(mask)
+        going: Counter[str] = Counter()
+        for each in self.chosen(mask):
+            if each.group not in broken:
+                going.update(each.counted)
+        for group in broken:
+            going.update(self.groups[group].counted)
+        return all(amount <= self.allowance[key] for key, amount in going.items())
 
     def chosen(self, mask: int) -> tuple[Victim, ...]:
         """Return the victims of a mask."""

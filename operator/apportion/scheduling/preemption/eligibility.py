@@ -1,11 +1,7 @@
 """Eligibility: who may be a victim for whom.
 
-In: a demand that waits, pods that have devices. Out: whether they may be evicted for it. LowerPriority is the rule of a policy; a quota
-brings another one (pods that use what was only lent to them).
-
-Nobody flaps as long as the relation has no cycle: if B may be evicted for A, then A for nobody who may be evicted for A, directly or
-through others. LowerPriority has none, because a priority is a number. A rule of a quota has to compare something that
-evictions make no worse for the one who evicts: a guarantee covers what it takes, so that nobody takes it back.
+In: a demand that waits, pods that have devices. Out: whether they may be evicted for it. LowerPriority is the rule of a policy; that of
+quotas, by which pods go that have what their quota has borrowed, is `guarantees.ReclaimRule`. Why nobody flaps by both: ADR 28.
 """
 
 from collections.abc import Iterable
@@ -26,6 +22,8 @@ class Holder:
     """Live pods, bound to a node."""
     priority: int
     """The highest of its pods and of their groups."""
+    by_priority: bool = True
+    """Whether the policies of all of its claims let it go for a higher priority."""
 
 
 class Eligibility(Protocol):
@@ -40,7 +38,7 @@ class LowerPriority:
 
     def may_go(self, holder: Holder, demand: WaitingDemand) -> bool:
         """Say whether all pods have a lower priority than the demand."""
-        return holder.priority < demand.priority
+        return holder.by_priority and holder.priority < demand.priority
 
 
 class AnyOf:

@@ -4,7 +4,7 @@ Of an object in another namespace only kind and priority are named: its name is 
 names all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.cluster.recorder import About, Recorder
@@ -12,8 +12,10 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.waiting import WaitingDemand
 
 
-def preempting(recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod], node: str) -> None:
-    """Pods are evicted for the demand."""
+def preempting(
+    recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod], node: str, quota: str
+) -> None:
+    """Pods are evicted for the demand; `quota`: that guarantees it what others have borrowed, if that is why."""
     pods = list(victims)
     own = sorted(pod.name for pod in pods if pod.namespace == demand.claims[0].namespace)
     theirs = len(pods) - len(own)
@@ -23,17 +25,24 @@ def preempting(recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod]
         f"evicting {len(pods)} pod{'s' if len(pods) != 1 else ''} of priority {priority} or lower on node {node}"
         f" ({', '.join(named)}); this pod has priority {demand.priority}, and the devices are kept for it"
     )
+    if quota:
+        text += f": AcceleratorQuota {quota} guarantees them"
     _about(recorder, demand, "Preempting", text)
 
 
-def preempted(recorder: Recorder, victim: Pod, demand: WaitingDemand) -> None:
-    """A pod was evicted for the demand."""
+def preempted(recorder: Recorder, victim: Pod, demand: WaitingDemand, borrower: str) -> None:
+    """A pod was evicted for the demand; `borrower`: its quota, if that had borrowed what is guaranteed to the demand."""
     claim = demand.claims[0]
     who = f"claim {claim.name}" if claim.namespace == victim.namespace else "a claim of another namespace"
     text = (
         f"evicted, because its devices are needed for {who} of priority {demand.priority}; this pod has priority"
         f" {victim.priority}"
     )
+    if borrower:
+        text = (
+            f"evicted, because its devices are guaranteed to {who}: AcceleratorQuota {borrower} has more than is"
+            " guaranteed to it"
+        )
     recorder.warning(_pod(victim), "Preempted", text)
 
 
@@ -47,6 +56,14 @@ def blocked(recorder: Recorder, demand: WaitingDemand, victim: Pod, reason: str)
             " server forbids it now"
         )
     _about(recorder, demand, "PreemptionBlocked", text)
+
+
+def not_taken_back(recorder: Recorder, demand: WaitingDemand, left_alone: Mapping[str, int]) -> None:
+    """Nobody is evicted for what is guaranteed; `left_alone`: why pods stay that have borrowed, with their number."""
+    if left_alone:
+        rows = "; ".join(f"{count}: {why}" for why, count in sorted(left_alone.items()))
+        text = f"what is guaranteed is not taken back now: pods that have borrowed it stay ({rows})"
+        _about(recorder, demand, "PreemptionBlocked", text)
 
 
 def in_vain(recorder: Recorder, demand: WaitingDemand, seconds: float) -> None:

@@ -5,7 +5,7 @@ of them may not go, or because this replica may not write.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import structlog
 
 from apportion import metrics
 from apportion.cluster.recorder import Recorder
+from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, NotLeading, Unanswered
 from apportion.scheduling.preemption import events
@@ -33,6 +34,12 @@ class Preemption:
     pods: tuple[Pod, ...]
     """Those to evict, in order."""
     began: float
+    asked: tuple[Claim, ...]
+    """The demand's claims as the allocator is asked about them."""
+    quota: str
+    """The quota that takes back what is guaranteed; empty: the pods go by priority."""
+    borrowers: Mapping[str, str]
+    """By UID of the pods from whom it does: the quota that has borrowed."""
     tries: int = 1
     evicted: int = 0
     asked_until: float | None = None
@@ -100,7 +107,8 @@ class Evictions:
             if refused is not None:
                 self._refused(preemption, refused)
             elif not preemption.given_up:
-                events.preempting(self._recorder, demand, preemption.pods, preemption.reservation.node)
+                node, quota = preemption.reservation.node, preemption.quota
+                events.preempting(self._recorder, demand, preemption.pods, node, quota)
                 for pod in preemption.pods:
                     refused = await self._evict(preemption, pod)
                     if refused is not None:
@@ -129,7 +137,8 @@ class Evictions:
         if refused is None:
             preemption.evicted += 1
             metrics.PREEMPTED_PODS.inc()
-            events.preempted(self._recorder, pod, preemption.demand)
+            borrower = preemption.borrowers.get(pod.uid, "")
+            events.preempted(self._recorder, pod, preemption.demand, borrower)
             _log.info("pod.preempted", pod=pod.key, claim=preemption.demand.claims[0].key)
         return refused
 

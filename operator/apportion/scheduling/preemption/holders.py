@@ -3,13 +3,14 @@
 In: the snapshot, a demand, the rule of who may go for whom. Out: the allocator's `NodeVictims`, and the pods behind each victim.
 
 A victim is a pod whose claims we allocated in classes of policies with preemption on, on one node, with all pods that share
-these claims. Left alone: pods that have their devices for less than `minRuntime`, claims that are allocated without a pod or reserved for something
+these claims; or whose quota gives back what it has borrowed. Left alone: pods that have their devices for less than `minRuntime`, claims that are allocated without a pod or reserved for something
 else than pods, pods that are about to start with such a claim, claims that another allocator allocated, and who was refused
 by a PodDisruptionBudget a moment ago. (Static pods cannot name claims.) What ends already is waited for: it costs nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
 from apportion.api.policy import PreemptionMode
@@ -20,7 +21,13 @@ from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
+from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
 from apportion.scheduling.waiting import WaitingDemand, immediate
+
+_SPARED = "a PodDisruptionBudget or the API server has just refused to evict them"
+_TOGETHER = "they go together with pods that may not go"
+_YOUNG = "they have had their devices for less than minRuntime"
+_GUARANTEED = "their quota would have less than is guaranteed to it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,10 @@ class PossibleVictims:
     """The live pods of each victim, by its key."""
     groups: dict[str, tuple[Pod, ...]]
     """The live pods of each group, by its key, on all nodes."""
+    holders: dict[str, Holder]
+    """The holder behind each victim, by its key."""
+    left_alone: Counter[str]
+    """Why others are no victims whom the rule lets go, and how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,7 @@ class Holders:
     """Seconds since 1970."""
     manager: str
     """Our field manager: only what we wrote is taken back."""
+    guarantees: Guarantees
     _groups: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
 
     def by_node(self) -> ClaimsByNode:
@@ -73,36 +85,48 @@ class Holders:
         claims: Iterable[tuple[str, list[Claim]]],
         capacity: HostCapacity,
         rule: Eligibility,
+        reclaim: ReclaimRule,
         spared: Callable[[str], bool],
         wanted: Iterable[str],
     ) -> PossibleVictims:
         """Return the victims on these nodes; `wanted`: the resources that the demand's pods request; `rule` says who may go, `spared` of a pod's UID that it may not go now."""
         self._groups = {}
         nodes: list[NodeVictims] = []
-        pods: dict[str, tuple[Pod, ...]] = {}
+        holders: dict[str, Holder] = {}
+        left_alone: Counter[str] = Counter()
         for node, own in claims:
+            if node not in capacity.nodes:
+                nodes.append(NodeVictims(node, ()))
+                continue
             victims: list[Victim] = []
             for holder in self._holders(node, own):
-                victim = self._victim(node, holder, demand, rule, spared)
-                if victim is not None:
+                victim = self._victim(holder, demand, rule, reclaim, spared)
+                if isinstance(victim, Victim):
                     victims.append(victim)
-                    pods[victim.key] = tuple(pod for pod in holder.pods if not pod.deleting)
-            groups = {each.group: self._group(self._groups[each.group]) for each in victims if each.group}
-            nodes.append(
-                NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted))
-                if node in capacity.nodes
-                else NodeVictims(node, ())
-            )
-        return PossibleVictims(tuple(nodes), pods, dict(self._groups))
+                    holders[victim.key] = holder
+                elif victim:
+                    left_alone[victim] += 1
+            groups = {
+                each.group: self._group(self._groups[each.group], reclaim) for each in victims if each.group
+            }
+            made = NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted), reclaim.allowance)
+            may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
+            left_alone[_GUARANTEED] += len(victims) - len(may)
+            nodes.append(replace(made, victims=tuple(may)))
+        pods = {key: tuple(pod for pod in holder.pods if not pod.deleting) for key, holder in holders.items()}
+        return PossibleVictims(tuple(nodes), pods, dict(self._groups), holders, +left_alone)
 
     def _may_be_taken(self, claim: Claim) -> bool:
         """Say whether its policy lets its devices be taken back, and the end of its pods gives them back."""
         snapshot = self.snapshot
         if claim.allocated_by != self.manager or immediate(claim) or not snapshot.managed.owns(claim):
             return False
-        if snapshot.managed.policy(claim).preemption.mode is PreemptionMode.NEVER:
+        if not self._goes_by_priority(claim) and not self.guarantees.gives_back(claim.namespace):
             return False
         return all(each.resource == "pods" and not each.api_group for each in claim.reserved_for)
+
+    def _goes_by_priority(self, claim: Claim) -> bool:
+        return self.snapshot.managed.policy(claim).preemption.mode is not PreemptionMode.NEVER
 
     def _ends(self, claim: Claim) -> bool:
         """Say whether a claim is about to lose its devices, because all pods that have reserved it are over or end."""
@@ -136,7 +160,8 @@ class Holders:
         live = tuple(pods[uid] for uid in sorted(pods))
         members = [each for pod in live for each in self._members(pod)]
         priority = max([pod.priority for pod in (*live, *members)], default=LEAVING)
-        return Holder(tuple(claims[uid] for uid in sorted(claims)), live, priority)
+        by_priority = all(map(self._goes_by_priority, claims.values()))
+        return Holder(tuple(claims[uid] for uid in sorted(claims)), live, priority, by_priority)
 
     def _is_whole(self, node: str, holder: Holder) -> bool:
         return all(
@@ -146,29 +171,33 @@ class Holders:
 
     def _victim(
         self,
-        node: str,
         holder: Holder,
         demand: WaitingDemand,
         rule: Eligibility,
+        reclaim: ReclaimRule,
         spared: Callable[[str], bool],
-    ) -> Victim | None:
+    ) -> Victim | str | None:
+        """Return a victim; None if it may not go, or the reason where the rule would let it go."""
         live = [pod for pod in holder.pods if not pod.deleting]
         holds = {each.uid: each.allocation.results for each in holder.claims if each.allocation is not None}
-        freed = total([pod for pod in holder.pods if pod.node == node])
+        freed = total(holder.pods)
         key = min(holds)
         if not live:
             return Victim(key, LEAVING, 0, 0, holds, freed) if all(map(self._ends, holder.claims)) else None
         names = {pod.uid: self._group_of(pod) for pod in live}
         groups = set(names.values())
-        if len(groups) > 1 or not rule.may_go(holder, demand) or any(spared(uid) for uid in names):
+        if not rule.may_go(holder, demand):
             return None
+        if any(spared(uid) for uid in names):
+            return _SPARED
         group = groups.pop()
-        if group and not all(self._is_ours(pod) for pod in self._groups[group]):
-            return None
+        if groups or (group and not all(self._is_ours(pod) for pod in self._groups[group])):
+            return _TOGETHER
         age = min(self._age(claim) for claim in holder.claims)
         if age < max(self._least_runtime(claim) for claim in holder.claims):
-            return None
-        return Victim(key, holder.priority, len(live), int(age) * len(live), holds, freed, group)
+            return _YOUNG
+        counted = reclaim.counted(holder.claims)
+        return Victim(key, holder.priority, len(live), int(age) * len(live), holds, freed, group, counted)
 
     def _age(self, claim: Claim) -> float:
         """Return for how many seconds a claim has had its devices."""
@@ -204,13 +233,16 @@ class Holders:
         claims = list(self.snapshot.named_claims(pod))
         return bool(claims) and all(claim is not None and self._may_be_taken(claim) for claim in claims)
 
-    def _group(self, members: tuple[Pod, ...]) -> VictimGroup:
+    def _group(self, members: tuple[Pod, ...], reclaim: ReclaimRule) -> VictimGroup:
         least = max([pod.group.least for pod in members if pod.group is not None], default=0)
-        ages = [
-            min(
-                [self._age(claim) for claim in self.snapshot.named_claims(pod) if claim is not None],
-                default=0.0,
-            )
-            for pod in members
+        claims = [
+            [claim for claim in self.snapshot.named_claims(pod) if claim is not None] for pod in members
         ]
-        return VictimGroup(max(0, len(members) - least), len(members), sum(int(age) for age in ages))
+        ages = [min(map(self._age, own), default=0.0) for own in claims]
+        together = {claim.uid: claim for own in claims for claim in own}
+        return VictimGroup(
+            max(0, len(members) - least),
+            len(members),
+            sum(int(age) for age in ages),
+            reclaim.counted(together.values()),
+        )

@@ -10,35 +10,29 @@ eviction.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from heapq import nsmallest
 
 import structlog
 
 from apportion import metrics
 from apportion.allocator.allocate import decide
 from apportion.allocator.policyterms import terms_of
-from apportion.api.policy import Preemption as Settings
-from apportion.api.policy import PreemptionMode
 from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
-from apportion.scheduling.preemption.eligibility import Eligibility
 from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
+from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
+from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
-from apportion.scheduling.preemption.victimsearch import Chosen, VictimSearch
+from apportion.scheduling.preemption.victimsearch import Chosen, InProgress, VictimSearch
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current, place_of
 
 _log = structlog.get_logger()
 _PAUSE = 1.0
 """Seconds between two searches."""
-_RETRIED = 15.0
-"""Seconds until victims are searched once more for a demand that found none."""
-_ASKED = 16
-"""How many demands are looked at, the first of the queue."""
 _UNUSED = 60.0
 """Seconds for which devices are kept once all victims are gone."""
 _LONGEST = 3600.0
@@ -56,8 +50,8 @@ class Preemptions:
         self,
         decider: Decider,
         holders: Holders,
+        guarantees: Guarantees,
         evictor: Evicting,
-        rule: Eligibility,
         *,
         clock: Callable[[], float],
         wake: Callable[[], None],
@@ -66,14 +60,13 @@ class Preemptions:
         self._snapshot = decider.snapshot
         self._clock = clock
         self._cooldown = Cooldown(clock)
-        self._search = VictimSearch(decider, holders, rule, self._cooldown)
+        self._preemptors = Preemptors(decider, guarantees, self._cooldown, clock)
+        self._search = VictimSearch(decider, holders, guarantees, self._cooldown)
         self._evictions = Evictions(evictor, decider.recorder, self._cooldown, clock=clock, wake=wake)
         self._active: dict[str, Preemption] = {}
         """By key of the demand."""
         self._granted: dict[str, WaitingDemand] = {}
         """Demands that were served by a preemption, and whose pods are not bound yet, by key."""
-        self._asked: dict[str, float] = {}
-        """When victims were last searched for a demand that found none."""
         self._searched = -_PAUSE
 
     async def end(self) -> None:
@@ -129,7 +122,8 @@ class Preemptions:
                 self._serve(preemption, capacity)
 
     def _serve(self, preemption: Preemption, capacity: HostCapacity) -> None:
-        demand, decider = preemption.demand, self._decider
+        # Asked as when victims were chosen: without alternatives that its guarantee does not cover.
+        demand, decider = replace(preemption.demand, asked=preemption.asked), self._decider
         try:
             decider.quotas.check(demand)
         except OverLimit:
@@ -159,70 +153,60 @@ class Preemptions:
     def consider(self, demands: Sequence[WaitingDemand]) -> None:
         """Look after what is under way, and begin a preemption for one demand; `demands`: those that waited in this pass."""
         now = self._clock()
-        if not self._active and (now - self._searched < _PAUSE or not self._is_on()):
+        if not self._active and (now - self._searched < _PAUSE or not self._preemptors.exist()):
             return
         capacity = self._decider.candidates.capacity()
         for preemption in tuple(self._active.values()):
             self._look_after(preemption, now, capacity)
-        if now - self._searched < _PAUSE or not self._is_on():
+        if now - self._searched < _PAUSE or not self._preemptors.exist():
             return
         self._searched = now
         found = self._search.claims()
-        keys = {demand.key for demand in demands} if self._asked else set()
-        self._asked = {key: at for key, at in self._asked.items() if key in keys}
-        for demand in self._first(demands, now) if found.claims else ():
+        for demand in self._preemptors.first(demands, self._active) if found.claims else ():
             if self._decider.quotas.stands_back((demand,)):
                 continue  # it waits for its quota, or others go before it
-            evicts = self._may_evict(demand)
+            evicts = self._preemptors.may_evict(demand)
             if evicts or found.ending:
                 nodes = found.claims.keys() if evicts else found.ending
-                chosen = self._search.search(demand, found, nodes, capacity, evicts=evicts)
-                if chosen is None:
-                    self._asked[demand.key] = now
-                else:
+                chosen = self._search.search(
+                    demand, found, nodes, capacity, self._in_progress(), evicts=evicts
+                )
+                if isinstance(chosen, Chosen):
                     self._start(demand, chosen, now)
+                else:
+                    self._preemptors.found_none(demand)
+                    events.not_taken_back(self._decider.recorder, demand, chosen)
                 return
 
-    def _is_on(self) -> bool:
-        policies = self._snapshot.managed.policies.values()
-        return any(policy.preemption.mode is not PreemptionMode.NEVER for policy in policies)
-
-    def _first(self, demands: Sequence[WaitingDemand], now: float) -> list[WaitingDemand]:
-        """Return the first demands of the queue for which pods may be evicted."""
-        found = (
-            demand
-            for demand in demands
-            if demand.key not in self._active
-            and demand.pods
-            and not demand.members
-            and self._settings(demand).mode is not PreemptionMode.NEVER
-            and now - self._asked.get(demand.key, -_RETRIED) >= _RETRIED
-            and all(self._snapshot.allocation(claim) is None for claim in demand.claims)
-        )
-        managed = self._snapshot.managed
-        return nsmallest(_ASKED, found, key=lambda demand: place_of(demand, managed))
-
-    def _settings(self, demand: WaitingDemand) -> Settings:
-        return self._snapshot.managed.policy(demand.claims[0]).preemption
-
-    def _may_evict(self, demand: WaitingDemand) -> bool:
-        """Say whether pods may be evicted for a demand by now; if not, it can still wait for what ends anyway."""
-        return (
-            self._decider.waits_for(demand.key) >= self._settings(demand).after.total_seconds()
-            and not self._cooldown.rests(demand.claims[0].namespace)
-            and all(pod.preempts for pod in demand.pods)
+    def _in_progress(self) -> InProgress:
+        """Return what is being done: who is about to get devices, and who goes for them."""
+        active = self._active.values()
+        return InProgress(
+            [each.demand for each in active if self._snapshot.allocation(each.demand.claims[0]) is None],
+            {pod.uid for each in active if not each.stopped for pod in each.pods},
         )
 
     def _start(
         self, demand: WaitingDemand, chosen: Chosen, now: float, tries: int = 1, evicted: int = 0
     ) -> None:
         reservation = Reservation(self._snapshot.state, demand.key, chosen.victims.decision)
-        made = self._active[demand.key] = Preemption(demand, reservation, chosen.pods, now, tries, evicted)
+        made = self._active[demand.key] = Preemption(
+            demand,
+            reservation,
+            chosen.pods,
+            now,
+            chosen.asked,
+            chosen.quota,
+            chosen.borrowers,
+            tries=tries,
+            evicted=evicted,
+        )
         _log.info(
             "preemption.begins" if chosen.pods else "preemption.waits",
             claim=demand.claims[0].key,
             node=reservation.node,
             pods=[pod.key for pod in chosen.pods],
+            quota=chosen.quota,
             cost=tuple(chosen.victims.cost),
             proven=chosen.victims.proven,
         )
@@ -255,14 +239,16 @@ class Preemptions:
         self._drop(preemption)
         chosen = None
         if preemption.tries < _TRIES:
-            found = self._search.claims()
-            chosen = self._search.search(demand, found, found.claims.keys(), capacity, evicts=True)
-        if chosen is not None:
+            found, in_progress = self._search.claims(), self._in_progress()
+            chosen = self._search.search(
+                demand, found, found.claims.keys(), capacity, in_progress, evicts=True
+            )
+        if isinstance(chosen, Chosen):
             self._start(demand, chosen, now, preemption.tries + 1, preemption.evicted)
         elif preemption.evicted:
             self._give_up(preemption)
         else:
-            self._asked[demand.key] = now
+            self._preemptors.found_none(demand)
 
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)
@@ -278,7 +264,7 @@ class Preemptions:
     def _rest(self, demand: WaitingDemand) -> None:
         """Evict nobody for the demand's namespace for a while."""
         self._granted.pop(demand.key, None)
-        first = self._settings(demand).cooldown.total_seconds()
+        first = self._preemptors.settings(demand).cooldown.total_seconds()
         seconds = self._cooldown.in_vain(demand.claims[0].namespace, first)
         events.in_vain(self._decider.recorder, demand, seconds)
         metrics.PREEMPTIONS.labels("in vain").inc()

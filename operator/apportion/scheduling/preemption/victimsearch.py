@@ -1,15 +1,18 @@
 """VictimSearch: whom to evict for a demand, asked of the allocator.
 
-In: a demand that was refused, who has devices. Out: the cheapest victims with the pods to evict, or None. At most MOST_NODES nodes are
-looked at in one search; where there are more, the next search begins behind them.
+In: a demand that was refused, who has devices, what is under way. Out: the cheapest victims with the pods to evict, or why there are none. At
+most MOST_NODES nodes are looked at in one search; where there are more, the next search begins behind them.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findvictims import MOST_NODES, find_victims
 from apportion.allocator.preemption.victims import VictimSet
+from apportion.api.policy import PreemptionMode
+from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import unplaced
@@ -17,8 +20,9 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.cooldown import Cooldown
-from apportion.scheduling.preemption.eligibility import Eligibility, Holder
-from apportion.scheduling.preemption.holders import ClaimsByNode, Holders
+from apportion.scheduling.preemption.eligibility import AnyOf, Eligibility, Holder, LowerPriority
+from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
+from apportion.scheduling.preemption.holders import ClaimsByNode, Holders, PossibleVictims
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -30,7 +34,17 @@ class _Nobody:
         return False
 
 
-_NOBODY = _Nobody()
+_NOBODY, _LOWER_PRIORITY = _Nobody(), LowerPriority()
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """What is being done for others."""
+
+    ahead: Sequence[WaitingDemand] = ()
+    """Demands that are about to get devices."""
+    going: Collection[str] = ()
+    """Pods (UIDs) that are being evicted for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +53,42 @@ class Chosen:
 
     victims: VictimSet
     pods: tuple[Pod, ...]
+    asked: tuple[Claim, ...]
+    """The demand's claims as the allocator was asked about them."""
+    quota: str = ""
+    """The quota that takes something back; empty: they go by priority."""
+    borrowers: Mapping[str, str] = field(default_factory=dict)
+    """By UID of the pods from whom it does: the quota that has borrowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One attempt to have pods evicted for a demand."""
+
+    demand: WaitingDemand
+    by_priority: Eligibility
+    reclaim: ReclaimRule = field(default_factory=ReclaimRule)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether pods go for what is guaranteed, too."""
+        return self.demand is self.reclaim.within
 
 
 class VictimSearch:
     """Searches for one demand at a time."""
 
-    def __init__(self, decider: Decider, holders: Holders, rule: Eligibility, cooldown: Cooldown) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        holders: Holders,
+        guarantees: Guarantees,
+        cooldown: Cooldown,
+    ) -> None:
         self._decider = decider
         self._snapshot = decider.snapshot
         self._holders = holders
-        self._rule = rule
+        self._guarantees = guarantees
         self._cooldown = cooldown
         self._turn = 0
         """Where the next search begins among the nodes, if there are too many."""
@@ -63,41 +103,84 @@ class VictimSearch:
         found: ClaimsByNode,
         nodes: Iterable[str],
         capacity: HostCapacity,
+        in_progress: InProgress,
         *,
         evicts: bool,
-    ) -> Chosen | None:
-        """Return the cheapest victims; None if there are none, or if the demand needs none."""
+    ) -> Chosen | Counter[str]:
+        """Return the cheapest victims; where there are none, or the demand needs none, why pods stay that its quota would let go."""
         try:
             self._decider.quotas.check(demand)
         except OverLimit:
-            return None  # what waits for its quota takes nothing from anybody
+            return Counter()  # what waits for its quota takes nothing from anybody
         asked = self._decider.candidates.ask_with_victims(demand, capacity, nodes)
         if asked is None:
-            return None
+            return Counter()
         names = sorted(asked.nodes or ())
         first = self._turn % len(names) if len(names) > MOST_NODES else 0
         self._turn += MOST_NODES
         rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
         wanted = total(unplaced(demand, self._snapshot))
-        rule = self._rule if evicts else _NOBODY
-        possible = self._holders.read(demand, rows, capacity, rule, self._cooldown.spared, wanted)
-        terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
-        try:
-            with self._decider.reservations.lifted(demand):
-                victims = find_victims(
-                    self._snapshot.state,
-                    asked,
-                    possible.nodes,
-                    wanted=wanted,
-                    terms=terms,
-                    prefer=self._decider.candidates.idle,
-                )
-            if victims is None:
-                return None
-            self._decider.quotas.within(demand, victims.decision, lambda _: None)
-            self._decider.admissible.check(demand, victims.decision)
-        except (BrokenInput, OverLimit):
-            return None  # the one who decides about the demand meets it again, and says so
-        pods = {pod.uid: pod for each in victims.victims for pod in possible.pods[each.key]}
-        pods |= {pod.uid: pod for group in sorted(victims.groups) for pod in possible.groups[group]}
-        return Chosen(victims, tuple(pods.values()))
+        left_alone: Counter[str] = Counter()
+        attempts = deque(self._attempts(demand, in_progress) if evicts else [_Attempt(demand, _NOBODY)])
+        while attempts:
+            attempt = attempts.popleft()
+            rule = (
+                AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
+            )
+            possible = self._holders.read(
+                demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+            )
+            if attempt.takes_back:
+                left_alone = possible.left_alone
+            terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+            try:
+                with self._decider.reservations.lifted(demand):
+                    victims = find_victims(
+                        self._snapshot.state,
+                        replace(asked, claims=attempt.demand.asked),
+                        possible.nodes,
+                        wanted=wanted,
+                        terms=terms,
+                        prefer=self._decider.candidates.idle,
+                    )
+                if victims is None:
+                    continue
+                self._decider.quotas.within(demand, victims.decision, lambda _: None)
+                self._decider.admissible.check(demand, victims.decision)
+            except (BrokenInput, OverLimit):
+                continue  # the one who decides about the demand meets it again, and says so
+            chosen = _chosen(attempt, possible, victims)
+            if chosen.borrowers:
+                if self._guarantees.stays_within(demand, victims.decision, in_progress.ahead):
+                    return chosen
+            elif attempt.reclaim.free is None or self._guarantees.rises(
+                demand, victims.decision, attempt.reclaim
+            ):
+                return chosen
+            else:
+                attempts.append(replace(attempt, reclaim=replace(attempt.reclaim, free=None)))
+        return left_alone
+
+    def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[_Attempt]:
+        """Return the attempts to have pods evicted for a demand, the best first."""
+        reclaim = self._guarantees.reclaim_rule(demand, in_progress.ahead, in_progress.going)
+        mode = self._snapshot.managed.policy(demand.claims[0]).preemption.mode
+        by_priority = _NOBODY if mode is PreemptionMode.NEVER else _LOWER_PRIORITY
+        found = [_Attempt(reclaim.within, by_priority, reclaim)] if reclaim.within is not None else []
+        if by_priority is not _NOBODY:
+            found.append(_Attempt(demand, by_priority, replace(reclaim, within=None)))
+        return found
+
+
+def _chosen(attempt: _Attempt, possible: PossibleVictims, victims: VictimSet) -> Chosen:
+    """Return the pods behind victims, and which of them have borrowed what is taken back."""
+    pods: dict[str, Pod] = {}
+    borrowers: dict[str, str] = {}
+    for each in victims.victims:
+        own = possible.groups[each.group] if each.group in victims.groups else possible.pods[each.key]
+        pods |= {pod.uid: pod for pod in own}
+        holder = possible.holders[each.key]
+        if own and not attempt.by_priority.may_go(holder, attempt.demand):
+            borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
+    quota = attempt.reclaim.quota if borrowers else ""
+    return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)

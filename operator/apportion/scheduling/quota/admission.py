@@ -24,6 +24,7 @@ from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.quota.parts import parts_within
 from apportion.scheduling.waiting import WaitingDemand
@@ -270,11 +271,7 @@ class Admission:
         except OverLimit:
             return ""
         asked = least(demand.asked, use, shares=self.shares) if use is not None else []
-        if use is None or not any(asked):
-            return ""
-        if any(one.guaranteed for one in use.resources) and use.within_guarantee(asked):
-            return f"; AcceleratorQuota {use.name} guarantees it, and no node has free devices for it now"
-        return f"; AcceleratorQuota {use.name} would allow it"
+        return note(use, asked, self.charging.usage) if use is not None and any(asked) else ""
 
     def pending(self) -> dict[str, list[Excess | None]]:
         """Return the demands that wait, by their quota: for each the limit for which it waits, None for devices."""
