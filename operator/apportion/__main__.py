@@ -16,7 +16,9 @@ import typer
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, migrate, node, release, select
+from apportion.cli.answers.free import free
 from apportion.cli.crds import crds
+from apportion.cli.world.snapshot import snapshot
 from apportion.errors import ApportionError
 from apportion.settings import DRIVERS, OperatorSettings
 
@@ -189,6 +191,8 @@ app.command("allocate")(allocate.command)
 app.command("select")(select.select)
 app.command("release")(release.release)
 app.command("migrate")(migrate.migrate)
+app.command("snapshot")(snapshot)
+app.command("free")(free)
 
 
 @app.command()

@@ -4,7 +4,6 @@ In: workloads, of a file or of a cluster; the cluster, live or from a file. Out:
 where it would fit now, what blocks it; as a table, JSON, or YAML to apply. Exit status: 0 all would be served, 1 something would not fit, 2 bad input.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +15,13 @@ from rich.table import Table
 
 from apportion.cli import document
 from apportion.cli.migrateclaims import Plan, plan, to_apply
-from apportion.cli.migratecluster import objects_of, read_cluster, snapshot_of
 from apportion.cli.migratefit import Fit, Rehearsal
-from apportion.cli.migrateworkloads import KINDS, Workload, workloads_of
+from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
+from apportion.cli.world.live import read_live
+from apportion.cli.world.objects import contents_of, objects_of
+from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
-from apportion.errors import ApportionError, BrokenInput
+from apportion.errors import ApportionError
 
 _OUTPUTS = ("table", "json", "yaml")
 
@@ -42,8 +43,7 @@ def migrate(
     cluster: Annotated[
         Path | None,
         typer.Option(
-            help="The cluster from a file instead of the live one: kubectl get"
-            " nodes,deviceclasses,resourceslices,resourceclaims,pods,allocationpolicies -A -o yaml."
+            help="The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it."
         ),
     ] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig file.", envvar="KUBECONFIG")] = None,
@@ -80,17 +80,18 @@ def _read(
 ) -> tuple[Snapshot, list[Workload]]:
     own = objects_of(file) if file is not None else []
     if cluster is not None:
-        objects = objects_of(cluster)
-        snapshot = snapshot_of(objects)
+        objects, version = contents_of(cluster)
+        world = World(objects, version)
+        for error in world.unreadable():
+            raise error
+        snapshot = world.snapshot
         if file is None:
             found = workloads_of(objects)
             return snapshot, [each for each in found if namespace in (None, each.namespace)]
     else:
-        reading = read_cluster(kubeconfig, namespace, workloads=file is None)
-        try:
-            snapshot, live = asyncio.run(reading)
-        except (OSError, ValueError) as error:
-            raise BrokenInput(f"kubeconfig: {error}") from None
+        asked = WORKLOADS if file is None else ()
+        objects, live, version = read_live(kubeconfig, asked, namespace or "")
+        snapshot = World(objects, version).snapshot
         own = own or live
     return snapshot, list(workloads_of(own, namespace or "default"))
 

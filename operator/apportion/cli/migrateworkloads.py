@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from apportion.cluster.kinds import PODS, ResourceKind
 from apportion.dra import reading
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
@@ -24,6 +25,17 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
 """Where the pod is inside each kind; a JobSet has several."""
 KINDS = (*_PATHS, "JobSet")
 """Kinds that are looked at."""
+WORKLOADS = (
+    ResourceKind("apps", "v1", "deployments", "Deployment", namespaced=True),
+    ResourceKind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True),
+    ResourceKind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True),
+    ResourceKind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True),
+    ResourceKind("batch", "v1", "jobs", "Job", namespaced=True),
+    ResourceKind("batch", "v1", "cronjobs", "CronJob", namespaced=True),
+    PODS,
+    ResourceKind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", namespaced=True),
+)
+"""The same kinds, and where their objects live."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""`apportion free`: what is left, by model.
+
+In: a cluster, live or from a file. Out: for each model how many whole devices are left, and how many partitions of each profile there
+could be at most, each kind by itself. Exit status: 0 something is left, 1 nothing is, 2 bad input.
+"""
+
+import typer
+from rich.console import Console
+
+from apportion.cli.answers.largest import DeviceKind, Left, largest
+from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
+from apportion.cli.world.options import (
+    AddNodes,
+    Drivers,
+    File,
+    Kubeconfig,
+    Source,
+    WithoutNode,
+    open_world,
+)
+
+
+def free(
+    world: File = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = "table",
+    without_node: WithoutNode = None,
+    add_nodes: AddNodes = None,
+    drivers: Drivers = None,
+) -> None:
+    """Show how many devices of each model and profile are left."""
+    require_format(output)
+    snapshot = open_world(Source(world, kubeconfig, without_node, add_nodes, drivers=drivers)).snapshot
+    cordoned = {node.name for node in snapshot.nodes.values() if node.unschedulable}
+    found = dict(sorted(largest(snapshot.state, cordoned).items()))
+    rows = [
+        {
+            "driver": kind.driver,
+            "model": kind.model,
+            "device": kind.name,
+            "left": left.left,
+            "of": left.most,
+            "exact": left.exact,
+            "nodes": left.nodes,
+        }
+        for kind, left in found.items()
+    ]
+    names = (f"{kind.model}/{kind.name}" for kind, left in found.items() if left.left)
+    show(output, {"devices": rows}, names, lambda console: _draw(console, found))
+    if not any(left.left for left in found.values()):
+        raise typer.Exit(NOT_SERVED)
+
+
+def _draw(console: Console, found: dict[DeviceKind, Left]) -> None:
+    if not found:
+        say(console, "no slice publishes a device")
+        return
+    rows = [
+        (
+            kind.model if kind.model != "-" else kind.driver,
+            kind.name,
+            f"{'' if left.exact else '>='}{left.left}",
+            left.most,
+            len(left.nodes),
+        )
+        for kind, left in found.items()
+    ]
+    numbers = ("left", "of", "nodes")
+    console.print(table(("model", "device", *numbers), rows, numbers))
+    say(console, "Each row by itself: whole devices and partitions of one card share it.")

@@ -1,0 +1,63 @@
+"""The objects of a live cluster, read only.
+
+In: a kubeconfig. Out: the objects of all kinds that decide something, and the server's version. Kinds that the server does not serve
+are left out; so are volumes that the user may not read, as the operator does without them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from apportion.cli.world.objects import DECIDING
+from apportion.cluster import kinds
+from apportion.cluster.client import Client, connect, require_version
+from apportion.cluster.kinds import ResourceKind
+from apportion.dra.reading import Json
+from apportion.errors import ApiError, BrokenInput, Missing
+
+_NOT_NEEDED = frozenset((kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES))
+"""Without them the operator decides as if no volume tied a pod to a node."""
+_FORBIDDEN = 403
+_USERS_OWN = Path(".kube/config")
+
+
+def read_live(
+    kubeconfig: Path | None, further: Sequence[ResourceKind] = (), namespace: str = ""
+) -> tuple[list[Json], list[Json], str]:
+    """Return all objects that decide something, those of `further` kinds in a namespace (empty: in all), and the server's version.
+
+    Without a kubeconfig that of the user is read, then the pod's service account. Raises ApportionError.
+    """
+    if kubeconfig is None and (Path.home() / _USERS_OWN).exists():
+        kubeconfig = Path.home() / _USERS_OWN
+    try:
+        return asyncio.run(_read(kubeconfig, further, namespace))
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
+        # The library that reads a kubeconfig takes its form for granted.
+        raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
+
+
+async def _read(
+    kubeconfig: Path | None, further: Sequence[ResourceKind], namespace: str
+) -> tuple[list[Json], list[Json], str]:
+    async with await connect(kubeconfig, manager="apportion-cli") as client:
+        major, minor = await require_version(client)
+        found = [each for kind in DECIDING async for each in _list(client, kind)]
+        more = [each for kind in further async for each in _list(client, kind, namespace)]
+        return found, more, f"{major}.{minor}"
+
+
+async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> AsyncIterator[Json]:
+    """Yield the objects of a kind; items of a list say neither kind nor version."""
+    try:
+        listed = await client.list(kind, namespace=namespace)
+    except Missing:
+        return
+    except ApiError as error:
+        if error.status == _FORBIDDEN and kind in _NOT_NEEDED:
+            return
+        raise
+    for each in listed["items"]:
+        yield {"apiVersion": kind.api_version, "kind": kind.name, **each}

@@ -1,0 +1,81 @@
+"""Objects of a cluster as plain JSON, and the kinds of them that decisions depend on.
+
+In: a file: what `apportion snapshot` or `kubectl get -o yaml` writes. Out: its objects.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from apportion.cli import document
+from apportion.cluster import kinds
+from apportion.cluster.kinds import ResourceKind
+from apportion.dra.reading import Json
+from apportion.errors import BrokenInput
+
+DECIDING = (
+    kinds.CLASSES,
+    kinds.NODES,
+    kinds.SLICES,
+    kinds.TAINT_RULES,
+    kinds.PARTITIONS,
+    kinds.LAYOUTS,
+    kinds.POLICIES,
+    kinds.NAMESPACES,
+    kinds.QUOTAS,
+    kinds.CLAIMS,
+    kinds.PODS,
+    kinds.POD_GROUPS,
+    kinds.VOLUME_CLAIMS,
+    kinds.VOLUMES,
+    kinds.STORAGE_CLASSES,
+)
+"""The kinds that the operator observes."""
+_BY_NAME = {kind.name: kind for kind in DECIDING}
+
+
+class Key(NamedTuple):
+    """Which object."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def kind_of(raw: Json) -> ResourceKind | None:
+    """Return the deciding kind of an object; None for others, also those of the same name in another API group."""
+    kind = _BY_NAME.get(str(raw.get("kind")))
+    group, slash, _ = str(raw.get("apiVersion") or "").rpartition("/")
+    return None if kind is None or ("apiVersion" in raw and (group if slash else "") != kind.group) else kind
+
+
+def key_of(raw: Json) -> Key:
+    """Return which object this is. Raises BrokenInput for one without a name."""
+    kind, metadata = str(raw.get("kind")), raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(name, str):
+        raise BrokenInput(f"a {kind} has no name", field="metadata.name")
+    return Key(kind, str(metadata.get("namespace") or ""), name)
+
+
+def objects_of(file: Path) -> list[Json]:
+    """Return the objects of a file: documents of YAML, JSON, Lists. Raises BrokenInput."""
+    return contents_of(file)[0]
+
+
+def contents_of(file: Path) -> tuple[list[Json], str]:
+    """Return the objects of a file, and the Kubernetes version that it names (empty: none). Raises BrokenInput."""
+    found: list[Json] = []
+    version = ""
+    for number, each in enumerate(document.load_all(document.read(file))):
+        if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
+            raise BrokenInput(
+                "expected an object with apiVersion and kind", field=f"{file}: document {number}"
+            )
+        inside = each.get("items") if each["kind"].endswith("List") else [each]
+        if not isinstance(inside, list) or not all(isinstance(item, dict) for item in inside):
+            raise BrokenInput("expected a list of objects", field=f"{file}: document {number}: items")
+        if each["kind"] == "List":
+            version = str(each.get("kubernetesVersion") or version)
+        found += inside
+    return found, version

@@ -1,0 +1,102 @@
+"""The options by which a command is told what cluster it is asked about, and the world that they lead to."""
+
+import logging
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import structlog
+import typer
+
+from apportion.cli import document
+from apportion.cli.world.live import read_live
+from apportion.cli.world.objects import contents_of
+from apportion.cli.world.whatif import with_nodes_like, without_nodes
+from apportion.cli.world.world import World
+from apportion.errors import ApportionError, BrokenInput
+
+File: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--world",
+        help="The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it; -: standard input.",
+    ),
+]
+Kubeconfig: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Kubeconfig file; default: the user's, else the pod's account.", envvar="KUBECONFIG"),
+]
+WithoutNode: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--without-node", help="As if this node were gone. May be repeated.")
+]
+AddNodes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-nodes", help='As if there were more nodes: "N like NODE", empty ones. May be repeated.'
+    ),
+]
+Schedulers: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schedulers", help="Further schedulers whose pods the operator serves (its --schedulers)."
+    ),
+]
+Drivers: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--drivers", help="Further drivers of agents (the operator's --drivers)."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the options say."""
+
+    file: Path | None
+    kubeconfig: Path | None
+    without: Sequence[str] | None = None
+    added: Sequence[str] | None = None
+    schedulers: Sequence[str] | None = None
+    drivers: Sequence[str] | None = None
+
+
+def open_world(source: Source) -> World:
+    """Return the world that the options lead to; ends the command with exit status 2 where there is none.
+
+    What cannot be read is named on standard error; it counts as far as the operator lets it.
+    """
+    keep_quiet()
+    try:
+        if source.file is not None:
+            objects, version = contents_of(source.file)
+        else:
+            objects, _, version = read_live(source.kubeconfig)
+        if source.without:
+            objects = without_nodes(objects, source.without)
+        for text in source.added or ():
+            count, name = _added(text)
+            objects = with_nodes_like(objects, count, name)
+        world = World(objects, version, frozenset(source.schedulers or ()), frozenset(source.drivers or ()))
+    except ApportionError as error:
+        raise document.refuse(str(error)) from None
+    for found in world.unreadable():
+        typer.echo(f"left out: {found}", err=True)
+    return world
+
+
+def keep_quiet() -> None:
+    """Write what the operator's code logs to standard error, errors only: tables and JSON stay clean."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _added(text: str) -> tuple[int, str]:
+    found = re.fullmatch(r"\s*(\d{1,9})\s+like\s+(\S+)\s*", text)
+    if found is None:
+        raise BrokenInput(f'{text!r}: write "N like NODE"', field="--add-nodes")
+    return int(found[1]), found[2]

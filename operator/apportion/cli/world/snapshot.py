@@ -1,0 +1,46 @@
+"""`apportion snapshot`: write down the cluster, so that questions about it can be answered elsewhere.
+
+In: a live cluster, read only. Out: a List of all objects that the operator decides by, reduced to what decides, with the server's version, on standard output.
+Exit status: 0 written, 2 the cluster cannot be read.
+"""
+
+import sys
+from typing import Annotated
+
+import orjson
+import typer
+
+from apportion.cli import document
+from apportion.cli.world.anonymous import anonymized
+from apportion.cli.world.live import read_live
+from apportion.cli.world.needed import needed
+from apportion.cli.world.objects import contents_of, key_of, kind_of
+from apportion.cli.world.options import File, Kubeconfig, keep_quiet
+from apportion.errors import ApportionError
+
+
+def snapshot(
+    kubeconfig: Kubeconfig = None,
+    file: File = None,
+    anonymize: Annotated[  # noqa: FBT002 - typer makes a flag of it
+        bool,
+        typer.Option(
+            "--anonymize",
+            help="Number the names of nodes, namespaces, pods, claims and so on.",
+        ),
+    ] = False,
+) -> None:
+    """Write all that the operator decides by to standard output, for --world."""
+    keep_quiet()
+    try:
+        if file is not None:
+            objects, version = contents_of(file)
+        else:
+            objects, _, version = read_live(kubeconfig)
+        objects = [needed(each) for each in objects if kind_of(each) is not None and key_of(each)]
+        if anonymize:
+            objects = anonymized(objects)
+    except ApportionError as error:
+        raise document.refuse(str(error)) from None
+    found = {"apiVersion": "v1", "kind": "List", "kubernetesVersion": version, "items": objects}
+    sys.stdout.write(orjson.dumps(found).decode() + "\n")

@@ -1,0 +1,98 @@
+"""World: the objects of a cluster, and the operator's snapshot of them, kept in step.
+
+In: objects as plain JSON, and changes of them. Out: the snapshot, with what layouts reserve held as in the operator.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
+from apportion.allocator.state import State
+from apportion.cel import Programs
+from apportion.cli.world.objects import Key, key_of, kind_of
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.reading import Json
+from apportion.errors import BrokenInput
+from apportion.partitions.layouts import layout_plans
+
+
+class World:
+    """A cluster that can be asked about, and changed for the sake of a question."""
+
+    def __init__(
+        self,
+        objects: Iterable[Json],
+        version: str = "",
+        schedulers: frozenset[str] = frozenset(),
+        drivers: frozenset[str] = frozenset(),
+    ) -> None:
+        """`version`: of Kubernetes (1.37), empty: the newest known; `schedulers`, `drivers`: further ones that the operator serves.
+
+        Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
+        """
+        self.version = version
+        self.objects: dict[Key, Json] = {}
+        """Those of kinds that decide something."""
+        self._programs = Programs()
+        self.snapshot = Snapshot(State(features_of(version), self._programs), wake=lambda: None)
+        self.snapshot.schedulers |= schedulers
+        self.snapshot.drivers |= drivers
+        for each in objects:
+            self.put(each)
+        self._reserve()
+
+    def put(self, raw: Json) -> None:
+        """Add or replace an object; one that decides nothing is left out. Raises BrokenInput for one without a name."""
+        kind = kind_of(raw)
+        if kind is None:
+            return
+        key = key_of(raw)
+        # What was deleted comes back under its UID only as restored.
+        change = "MODIFIED" if key in self.objects else "RESTORED"
+        self.objects[key] = raw
+        self.snapshot.observe(kind, change, _identified(raw, key))
+
+    def drop(self, key: Key) -> None:
+        """Remove an object."""
+        raw = self.objects.pop(key)
+        kind = kind_of(raw)
+        if kind is not None:
+            self.snapshot.observe(kind, "DELETED", _identified(raw, key))
+
+    def unreadable(self) -> list[BrokenInput]:
+        """Return what is wrong with the objects that cannot be read."""
+        return [
+            BrokenInput(f"{each.kind.name} {each.name}: {each.error.reason}", field=each.error.field)
+            for each in self.snapshot.broken.values()
+        ]
+
+    def of_kind(self, kind: str) -> dict[Key, Json]:
+        """Return the objects of a kind."""
+        return {key: raw for key, raw in self.objects.items() if key.kind == kind}
+
+    def _reserve(self) -> None:
+        """Keep claims off what layouts want and have not cut yet, as the partition controller does (ADR 4)."""
+        for plan in layout_plans(self.snapshot, self._programs):
+            for device in plan.reserved:
+                result = DeviceResult(request="layout", device=device)
+                self.snapshot.state.hold(f"layout:{device}", (result,))
+
+
+def features_of(version: str) -> Features:
+    """Return the features that are on in this version of Kubernetes; an empty text is the newest known. Raises BrokenInput."""
+    if not version:
+        return DEFAULT_FEATURES
+    found = re.fullmatch(r"v?(\d+)\.(\d+).*", version)
+    if found is None:
+        raise BrokenInput(f"{version!r} is no version of Kubernetes", field="kubernetesVersion")
+    return Features.of((int(found[1]), int(found[2])))
+
+
+def _identified(raw: Json, key: Key) -> Mapping[str, Any]:
+    """Return the object with a UID."""
+    metadata = raw["metadata"]
+    if metadata.get("uid"):
+        return raw
+    return {**raw, "metadata": {**metadata, "uid": f"{key.kind}/{key.namespace}/{key.name}"}}
