@@ -16,6 +16,7 @@ import typer
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, migrate, node, release, select
+from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
 from apportion.cli.crds import crds
 from apportion.cli.world.snapshot import snapshot
@@ -193,6 +194,7 @@ app.command("release")(release.release)
 app.command("migrate")(migrate.migrate)
 app.command("snapshot")(snapshot)
 app.command("free")(free)
+app.command("fit")(fit)
 
 
 @app.command()

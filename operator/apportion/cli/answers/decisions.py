@@ -1,0 +1,144 @@
+"""Decisions: what the operator would decide about a demand now.
+
+In: a snapshot, demands. Out: a decision, or why there is none, in the texts of the operator's Events. The same code decides as in the
+operator: candidates, quotas, the allocator, what agents would prepare. What the operator remembers and the API does not show is not
+known here: nodes that are left out for a while, pauses after a failure, devices that are reserved for the first of the queue, and what it
+has learnt of demand in the past. It is as if a replica had just begun to act: that one has learnt what waits now.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apportion.allocator.allocate import allocate, decide
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.policyterms import terms_of
+from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
+from apportion.scheduling import events
+from apportion.scheduling.admissible import Admissible
+from apportion.scheduling.candidates import TOLERATIONS, Candidates, unplaced
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.podneeds import requested
+from apportion.scheduling.quota.admission import Admission
+from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
+from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.waiting import Unservable, WaitingDemand
+from apportion.scheduling.waitingqueue import waiting_demands
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why there is no decision."""
+
+    token: str
+    """One word, the reason of the operator's Event about a claim."""
+    text: str
+    refusal: Refusal | None = None
+    """What the allocator found, where it was asked."""
+    over: OverLimit | None = None
+    """The limit of a quota that is in the way."""
+
+
+class Decisions:
+    """Decides demands one after the other; what was granted stays taken."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        exclusions, late = Exclusions(time.monotonic), StillPrepared(snapshot, time.monotonic)
+        self.candidates = Candidates(snapshot, exclusions, late)
+        self._event = _LastEvent()
+        self._quotas = Admission(snapshot, self._event, time.monotonic)
+        self._admissible = Admissible(snapshot, self.candidates, self._quotas)
+        for waiting in waiting_demands(snapshot)[0]:
+            self._learn(waiting)
+
+    def decide(self, demand: WaitingDemand) -> Decision | Reason:
+        """Return the decision about a demand, or why there is none."""
+        try:
+            return self._decide(self._quotas.check(demand))
+        except OverLimit as found:
+            return Reason(EXCEEDS_LIMIT, str(found), over=found)
+        except BrokenInput as error:
+            events.broken(self._event, demand, error)
+            return self._event.take()
+
+    def ask(self, demand: WaitingDemand) -> Demand | str:
+        """Return what is asked of the allocator, or why no node could take the pods."""
+        return self.candidates.ask(demand, self.candidates.capacity())
+
+    def _decide(self, demand: WaitingDemand) -> Decision | Reason:
+        asked = self.ask(demand)
+        if isinstance(asked, str):
+            events.not_allocated(self._event, demand, asked + self._quotas.note(demand))
+            return self._event.take()
+        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
+        answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        if isinstance(answer, Decision):
+            return self._admissible.of(demand, asked, terms, answer, None)
+        note = self._quotas.note(demand)
+        events.refused(self._event, demand, answer.explanation, self.snapshot, note)
+        return self._event.take(answer)
+
+    def could_serve(self, asked: Demand, policy_of: WaitingDemand) -> Decision | None:
+        """Return the decision about what the allocator is asked, whatever quotas say; None: there is none."""
+        terms = terms_of(self.snapshot.managed.policy(policy_of.claims[0]))
+        try:
+            return decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        except BrokenInput:
+            return None
+
+    def grant(self, demand: WaitingDemand, decision: Decision) -> None:
+        """Count the devices of a decision as taken, and its pods as on their node."""
+        capacity = self.candidates.capacity()
+        for pod in unplaced(demand, self.snapshot):
+            capacity.take(decision.node, pod)
+        for claim, allocation in zip(demand.claims, decision.allocations, strict=True):
+            self.snapshot.assume(claim, allocation)
+        self._learn(demand)
+
+    def _learn(self, demand: WaitingDemand) -> None:
+        """Let the allocator learn what is asked for; what is broken teaches nothing."""
+        state = self.snapshot.state
+        try:
+            query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
+        except BrokenInput:
+            return
+        state.learn(query, requested(demand.pods) if demand.pods else None)
+
+    def unservable(self, found: Unservable) -> Reason:
+        """Return why a claim or pod cannot be served as it is."""
+        events.unservable(self._event, found)
+        return self._event.take()
+
+
+class _LastEvent(Recorder):
+    """Keeps the text of the last Event instead of writing it."""
+
+    def __init__(self) -> None:  # the base class would need a client
+        self._last: tuple[str, str] = ("", "")
+
+    def normal(self, about: About, reason: str, text: str) -> None:
+        """Nothing that went well is kept."""
+
+    def warning(self, about: About, reason: str, text: str) -> None:  # noqa: ARG002 - the object is known to the caller
+        """Keep reason and text; those about claims come first, and those about pods say the same."""
+        if not self._last[0]:
+            self._last = reason, text
+
+    def take(self, refusal: Refusal | None = None) -> Reason:
+        """Return what was recorded since the last call."""
+        (token, text), self._last = self._last, ("", "")
+        return Reason(token, text, refusal)
+
+
+def joined(demands: Sequence[WaitingDemand]) -> WaitingDemand:
+    """Return one demand of several: one node has to serve them all."""
+    return WaitingDemand(
+        claims=tuple(claim for each in demands for claim in each.claims),
+        pods=tuple({pod.uid: pod for each in demands for pod in each.pods}.values()),
+        tied=tuple(claim for each in demands for claim in each.tied),
+        asked=tuple(claim for each in demands for claim in each.asked),
+    )
