@@ -54,7 +54,7 @@ async def test_gates_open_and_finalizers_go(control_plane: ControlPlane, namespa
 
     code, output = await release(control_plane, "--namespace", namespace)
 
-    assert (code, "1 gates opened, 1 finalizers dropped" in output) == (0, True), output
+    assert (code, "1 gates opened" in output) == (0, True), output
     pod = await control_plane.api.get(f"{core}/pods/p")
     assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == ["other/gate"]
     found = await control_plane.api.get(f"{resource}/resourceclaims/c")

@@ -212,7 +212,7 @@ def test_every_field_of_a_pod_that_can_change_is_tried() -> None:
     assert {field.name for field in fields(Pod)} == PARTS.keys() | {"namespace", "name", "uid", "created"}
 
 
-def test_an_object_that_is_readable_again_is_a_change() -> None:
+def test_an_object_that_has_become_readable_is_a_change() -> None:
     """Also where the good version is the one of before: it counted as broken in between."""
     world = ObservedCluster()
     raw = world.pod("p", "c")
