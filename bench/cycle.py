@@ -1,5 +1,7 @@
 """`python -m bench.cycle`: duration of one pass of the operator (`Cycle.once`) by the number of waiting pods.
 
+With `--reservations` what a pass takes on a full cluster instead (`reservedpasses.py`).
+
 In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds
 per pass and per pod. Not timed: decoding watch events and taking them into the snapshot,
 and all writes: a pass starts them as tasks, and no task runs before the pass has ended.
@@ -14,22 +16,23 @@ from typing import Annotated, Any
 
 import structlog
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.state import State
-from apportion.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, PODS, QUOTAS, SLICES, ResourceKind
+from apportion.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, PODS, QUOTAS, SLICES
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from bench.console import table_console
 from bench.generator import ScenarioSpec, generate
+from bench.observed import ROOM, UnansweredApi, managed, observe, own_namespace, quota
 from bench.refusals import refusals
+from bench.reservedpasses import compare
 from bench.scenariofile import read_json
 from testbed.cycle import build_cycle, now
 
 WARM = 16
 """Pods served before the timed pass, so that selectors are compiled and node classes are known."""
 WAITING = (1, 64, 512, 1000)
-ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 
 Json = dict[str, Any]
 
@@ -40,9 +43,20 @@ def main(
     quotas: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("--quotas", help="Every namespace has a quota, half of them in one cohort.")
     ] = False,
+    reservations: Annotated[  # noqa: FBT002 - as above
+        bool,
+        typer.Option(
+            "--reservations",
+            help="Time the pass after a pod's end on a full cluster of this size, with devices reserved (and with --quotas), and without.",
+        ),
+    ] = False,
 ) -> None:
-    """Time one pass for each number of waiting pods."""
-    console = Console()
+    """Time one pass for each number of waiting pods; or, with `--reservations`, what they cost a pass."""
+    console = table_console()
+    if reservations:
+        with refusals(console):
+            console.print(compare(size, quotas=quotas))
+        return
     table = Table(title=f"a pass of the operator, whole-gpu {size}")
     for name in ("pods waiting", "served", "pass, ms", "a pod, ms"):
         table.add_column(name, justify="right")
@@ -66,29 +80,17 @@ class Pass:
     ms: float
 
 
-class UnansweredApi:
-    """A client whose writes are never answered."""
-
-    def __getattr__(self, _name: str) -> Any:
-        async def never(*_: object, **__: object) -> None:
-            await asyncio.Event().wait()
-
-        return never
-
-
 async def _pass(world: Mapping[str, Any], waiting: int, *, quotas: bool) -> Pass:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     snapshot = Snapshot(State(), wake=lambda: None)
-    _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
-    _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
-    _observe(snapshot, SLICES, world["slices"])
+    observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
+    observe(snapshot, CLASSES, [managed(row) for row in world["classes"]])
+    observe(snapshot, SLICES, world["slices"])
     if quotas:
         names = sorted({claim["metadata"]["namespace"] for claim in world["claims"]})
-        _observe(
-            snapshot, NAMESPACES, [{"metadata": {"name": name, "labels": {"own": name}}} for name in names]
-        )
+        observe(snapshot, NAMESPACES, [own_namespace(name) for name in names])
         counted = [row["metadata"]["name"] for row in world["classes"]]
-        _observe(snapshot, QUOTAS, [_quota(name, number, counted) for number, name in enumerate(names)])
+        observe(snapshot, QUOTAS, [quota(name, number, counted) for number, name in enumerate(names)])
     client: Any = UnansweredApi()
     recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
     cycle = build_cycle(client, snapshot, recorder)
@@ -105,33 +107,12 @@ async def _pass(world: Mapping[str, Any], waiting: int, *, quotas: bool) -> Pass
 
 
 def _arrive(snapshot: Snapshot, claims: list[Json]) -> None:
-    _observe(snapshot, CLAIMS, claims)
-    _observe(snapshot, PODS, [_pod(claim) for claim in claims])
+    observe(snapshot, CLAIMS, claims)
+    observe(snapshot, PODS, [_pod(claim) for claim in claims])
 
 
 def _served(snapshot: Snapshot) -> int:
     return sum(snapshot.allocation(claim) is not None for claim in snapshot.claims.values())
-
-
-def _observe(snapshot: Snapshot, kind: ResourceKind, rows: list[Json]) -> None:
-    for row in rows:
-        metadata = row["metadata"]
-        uid = metadata.get("uid") or f"{kind.plural}/{metadata.get('namespace', '')}/{metadata['name']}"
-        own = {"uid": uid, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        snapshot.observe(kind, "ADDED", row | {"metadata": metadata | own})
-
-
-def _managed(row: Json) -> Json:
-    return row | {"metadata": row["metadata"] | {"labels": {"apportion.dev/managed": "true"}}}
-
-
-def _quota(name: str, number: int, classes: list[str]) -> Json:
-    resources = [
-        {"name": f"r{index}", "deviceClass": each, "guaranteed": 100, "limit": 100_000}
-        for index, each in enumerate(classes)
-    ]
-    spec = {"namespaceSelector": {"matchLabels": {"own": name}}, "resources": resources}
-    return {"metadata": {"name": name}, "spec": spec | ({"cohort": "half"} if number % 2 == 0 else {})}
 
 
 def _pod(claim: Json) -> Json:

@@ -28,7 +28,7 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
-from bench.cycle import UnansweredApi
+from bench.observed import UnansweredApi
 from bench.openb.product import DRIVER, node_slice
 from bench.openb.trace import Pod, Trace, read_trace
 from bench.options import BAD_INPUT

@@ -16,7 +16,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.runtime import MAX_RUNTIME
 from apportion.scheduling.backfill.heads import members_of
-from bench.cycle import UnansweredApi
+from bench.observed import UnansweredApi
 from testbed.cycle import MANAGER, build_cycle
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()

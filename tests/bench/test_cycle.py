@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.bench.running import bench
 from tests.shared import shared
 
@@ -26,6 +28,28 @@ def test_quotas_that_leave_room_serve_the_same_pods(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         served.append([line.split("│")[1:3] for line in done.stdout.splitlines() if line.startswith("│")])
     assert served[0] == served[1]
+
+
+def test_passes_with_reservations_and_quotas_are_compared_with_those_without() -> None:
+    """A row for each place where the pod was that ended, with the ratio of both figures."""
+    done = bench("bench.cycle", "--reservations", "--quotas", "--size", "16")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("│")[1:5] for line in done.stdout.splitlines() if line.startswith("│")]
+    assert [row[0].strip() for row in rows] == [
+        "a reserved node, start known",
+        "a reserved node, start not known",
+        "another node",
+    ]
+    for _, *figures in rows:
+        without, having, ratio = map(float, figures)
+        assert ratio == pytest.approx(having / without, rel=0.1)
+
+
+def test_a_cluster_that_is_too_small_for_reservations_is_refused() -> None:
+    """The message names the option and the least number."""
+    done = bench("bench.cycle", "--reservations", "--size", "8")
+    assert done.returncode == 2
+    assert "--size 8: expected tiny, small, large, or at least 16 nodes" in done.stdout
 
 
 def test_an_unknown_size_is_refused() -> None:
