@@ -4,13 +4,16 @@ import asyncio
 from typing import Any
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.kinds import CLAIMS, NODES, PODS
 from apportion.dra.runtime import MAX_RUNTIME
 from apportion.scheduling.backfill.reservation import Reservation
 from apportion.scheduling.cycle import Cycle
-from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.podgroups import OURS
 from tests.scheduling.queued import fleet
+
+DEVICES = 8
+"""Of a node, where nothing else is said."""
 
 
 class Reserving:
@@ -96,6 +99,11 @@ class Reserving:
             self.world.gone(PODS, pod)
             self.world.gone(CLAIMS, claim)
 
+    def cordon(self, name: str) -> None:
+        """Let no new pods come to a node."""
+        raw = self.world.node(name, cpu="64")
+        self.world.see(NODES, raw | {"spec": {"unschedulable": True}})
+
     @property
     def reserved(self) -> dict[str, tuple[list[str], float | None]]:
         """Who has devices reserved: the nodes, and in how many seconds it is expected to start; by claim or group."""
@@ -132,4 +140,21 @@ def _name(reservation: Reservation) -> str:
     return head.pod_group.name if hasattr(head, "pod_group") else head.claims[0].name
 
 
-__all__ = ["GPU", "Reserving"]
+def full(client: Client, *, devices: int = DEVICES, runtime: str = "", **queue: object) -> Reserving:
+    """Return a node of which single pods use all devices."""
+    made = Reserving(client, {"n1": devices}, **queue)
+    for name in older(devices):
+        made.starts(name, runtime=runtime)
+    return made
+
+
+def older(count: int) -> list[str]:
+    """Return the names of these pods."""
+    return [f"old-{number}" for number in range(count)]
+
+
+def on(node: str) -> Json:
+    """Return the affinity of a pod that may go to one node only."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"nodeAffinity": required}
