@@ -65,8 +65,11 @@ class OnNode:
         self._world = world
         self._wanted = wanted
 
-    def of(self, member: int, node: str, _ended: int, _placed: Sequence[int]) -> Demand | None:
+    def of(self, member: int, node: str) -> Demand:
         return Demand(self._wanted[member].claims, frozenset({node}))
+
+    def has_room(self, _member: int, _node: str, _ended: int, _placed: Sequence[int]) -> bool:
+        return True
 
     def nodes(self, _member: int) -> Sequence[str]:
         return list(self._world.kinds)
@@ -227,8 +230,8 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
     )
 
     class Full(OnNode):
-        def of(self, member: int, node: str, _ended: int, _placed: Sequence[int]) -> Demand | None:
-            return None if node == "n0" else super().of(member, node, _ended, _placed)
+        def has_room(self, _member: int, node: str, _ended: int, _placed: Sequence[int]) -> bool:
+            return node != "n0"
 
     wanted = Demand((claim("head", device_request(count=4)),))
     plan = plan_reservation(

@@ -17,6 +17,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import least_devices
 from apportion.allocator.gang.members import Member
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -34,21 +35,22 @@ class Ending:
     """When, in seconds by the caller's clock; None: nobody knows."""
     held: tuple[tuple[str, tuple[DeviceResult, ...]], ...] = ()
     """Keys of the state that hold devices until then, and what they hold."""
+    devices: int = field(init=False, compare=False, repr=False)
+    """How many devices become free."""
 
-    @property
-    def devices(self) -> int:
-        """How many devices become free."""
-        return sum(len(results) for _, results in self.held)
+    def __post_init__(self) -> None:
+        """Count once what every plan reads."""
+        object.__setattr__(self, "devices", sum(len(results) for _, results in self.held))
 
 
 class NodeDemands(Protocol):
     """The demands of the members on single nodes."""
 
-    def of(self, member: int, node: str, ended: int, placed: Sequence[int]) -> Demand | None:
-        """Return what to ask about a node after the first `ended` of its endings, beside the members `placed` there.
+    def of(self, member: int, node: str) -> Demand:
+        """Return what to ask about the devices of a node."""
 
-        None: the node has no room for the member's pods then.
-        """
+    def has_room(self, member: int, node: str, ended: int, placed: Sequence[int]) -> bool:
+        """Say whether a node has room for the member's pods after the first `ended` of its endings, beside the members `placed` there."""
 
     def nodes(self, member: int) -> Sequence[str]:
         """Return the nodes that could take a member's pods if nothing else ran there."""
@@ -166,6 +168,15 @@ _Row: TypeAlias = tuple[float, int, str, int]
 """When (infinite: nobody knows), how many devices have to become free, the node, and after how many of its endings."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is counted of a member's demand, on whatever node."""
+
+    query: Query
+    least: int
+    """Devices that it needs at least."""
+
+
 @dataclass(slots=True)
 class _Planning:
     """One plan in the making."""
@@ -182,6 +193,8 @@ class _Planning:
     """By kind of member, a heap of what is to be asked about next."""
     on_node: dict[str, list[int]] = field(default_factory=dict)
     """Members placed so far, by node."""
+    wanted: dict[int, _Wanted] = field(default_factory=dict)
+    """By member."""
 
     def place(self, number: int) -> bool:
         """Place a member where it fits first; says whether it fits anywhere."""
@@ -215,46 +228,42 @@ class _Planning:
         return False
 
     def _decide(self, number: int, node: str, ended: int) -> Decision | None:
-        self.future.move(node, ended)
-        demand = self.demands.of(number, node, ended, self.on_node.get(node, ()))
-        if demand is None:
+        if not self.demands.has_room(number, node, ended, self.on_node.get(node, ())):
             return None
+        self.future.move(node, ended)
         self.asked += 1
+        demand = self.demands.of(number, node)
         return decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
 
     def _row(self, number: int, node: str, ended: int) -> list[_Row]:
         """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""
         endings = self.future.of(node)
-        count = self._hopeful(number, node, ended)
-        if count is None:
+        if ended > len(endings) or not self.demands.has_room(number, node, len(endings), ()):
             return []
-        over = endings[:count]
-        unknown = any(each.at is None for each in over)
-        at = max([each.at for each in over if each.at is not None], default=self.now)
-        at = math.inf if unknown else at
-        return [(at, sum(each.devices for each in over), node, count)]
-
-    def _hopeful(self, number: int, node: str, ended: int) -> int | None:
-        endings = self.future.of(node)
-        if ended > len(endings):
-            return None
-        demand = self.demands.of(number, node, len(endings), ())
-        if demand is None:
-            return None
-        state = self.state
-        query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
-        state.settle(query)
-        matching = self._matching(node, query)
-        if matching is None:
-            return ended
-        view, least = state.view(node), least_devices(state, demand)
+        wanted = self._counted(number, node)
+        matching = self._matching(node, wanted.query)
+        view = self.state.view(node)
         possible = view.fit & ~view.exclusive
+        at, devices = self.now, 0
         for count in range(len(endings) + 1):
             if count:
-                possible |= self._freed(node, endings[count - 1])
-            if count >= ended and (matching & possible).bit_count() >= least:
-                return count
-        return None
+                ending = endings[count - 1]
+                at = math.inf if ending.at is None else max(at, ending.at)
+                devices += ending.devices
+                if matching is not None:
+                    possible |= self._freed(view, ending)
+            if count >= ended and (matching is None or (matching & possible).bit_count() >= wanted.least):
+                return [(at, devices, node, count)]
+        return []
+
+    def _counted(self, number: int, node: str) -> _Wanted:
+        found = self.wanted.get(number)
+        if found is None:
+            state, demand = self.state, self.demands.of(number, node)
+            query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+            state.settle(query)
+            found = self.wanted[number] = _Wanted(query, least_devices(state, demand))
+        return found
 
     def _matching(self, node: str, query: Query) -> int | None:
         """Return the devices of a node that some request matches; None where that says nothing about how many are served."""
@@ -266,9 +275,9 @@ class _Planning:
             matching |= mask
         return None if matching & view.shareable else matching
 
-    def _freed(self, node: str, ending: Ending) -> int:
+    def _freed(self, view: NodeView, ending: Ending) -> int:
         """Return the devices that may be free once an ending has come: its own, and those on the same counters."""
-        view, freed = self.state.view(node), 0
+        freed = 0
         for _, results in ending.held:
             for result in results:
                 index = view.find(result.device)

@@ -4,7 +4,7 @@ In: facts, one at a time, in any order. Out: a view per node, built lazily; a lo
 A fact costs work in proportion to the nodes that it changes. Not thread-safe.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
@@ -142,6 +142,13 @@ class State:
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)
+
+    def keeps(self, key: str, aside: Collection[str]) -> bool:
+        """Say whether a key keeps devices from others: some that no other key holds as a whole, those `aside` not counted.
+
+        If it does not, and is `aside` itself, the state would be the same to `allocate` without it.
+        """
+        return self._holdings.keeps(key, aside)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the defects of pools, sorted; `allocate` leaves broken pools out."""

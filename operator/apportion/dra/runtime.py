@@ -5,6 +5,7 @@ annotation is a promise, which nobody enforces; at the deadline kubelet ends the
 deadline of a Job is not in its pods: a Job's template can carry both.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -54,9 +55,9 @@ class Runtime:
         ends = [started + each for each in (self.declared, self.deadline) if each is not None]
         return min([each for each in ends if each + GRACE > now], default=None)
 
-    def is_exceeded(self, started: float, now: float) -> bool:
-        """Say whether a pod that started at a time runs longer than its annotation says."""
-        return self.declared is not None and started + self.declared + GRACE <= now
+    def exceeded(self, started: float) -> float:
+        """Return from when on a pod that started at a time runs longer than its annotation says; infinite: it says nothing."""
+        return started + self.declared + GRACE if self.declared is not None else math.inf
 
 
 UNDECLARED = Runtime()

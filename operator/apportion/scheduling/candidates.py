@@ -103,7 +103,7 @@ class Candidates:
         """Return what to ask about these nodes, if they had room beside devices; None where none of them suits the pods otherwise."""
         if self._paused(demand) is not None:
             return None
-        suiting = self.possible(demand, capacity).intersection(nodes)
+        suiting = self.possible(demand, capacity, frozenset(nodes))
         excluded = self._exclusions.devices()
         return Demand(demand.asked, suiting, excluded, TOLERATIONS, seed=demand.key) if suiting else None
 
@@ -247,10 +247,12 @@ class Candidates:
         allowed, reasons = capacity.fitting(pods, preempting=preempting)
         return self._suiting(demand, allowed, reasons, capacity), reasons
 
-    def possible(self, demand: WaitingDemand, capacity: HostCapacity) -> frozenset[str]:
-        """Return the nodes where the demand's pods could go if nothing else took cpu and memory there."""
+    def possible(
+        self, demand: WaitingDemand, capacity: HostCapacity, among: frozenset[str] | None = None
+    ) -> frozenset[str]:
+        """Return the nodes, of `among` or of all, where the demand's pods could go if nothing else took cpu and memory there."""
         nodes = capacity.suitable(unplaced(demand, self._snapshot))
-        return self._suiting(demand, nodes, {}, capacity)
+        return self._suiting(demand, nodes if among is None else nodes & among, {}, capacity)
 
     def _suiting(
         self, demand: WaitingDemand, allowed: frozenset[str], reasons: dict[str, int], capacity: HostCapacity

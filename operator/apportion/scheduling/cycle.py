@@ -125,14 +125,13 @@ class Cycle:
             clock=clock,
             pressing=lambda: debouncer.awake and self._deciding,
         )
+        lifted = self._reservations.all_lifted
         self._tidying = Tidying(
-            snapshot, writes, decider.candidates, self._exclusions, clock, manager=manager
+            snapshot, writes, decider.candidates, self._exclusions, clock, manager=manager, lifted=lifted
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
-        self._autoscaling = Autoscaling(
-            snapshot, clock, over=self.quotas.over, lifted=self._reservations.all_lifted
-        )
+        self._autoscaling = Autoscaling(snapshot, clock, over=self.quotas.over, lifted=lifted)
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
@@ -244,8 +243,7 @@ class Cycle:
             )
             self._writes.ungate(list(shut))
             yield None
-            with self._reservations.all_lifted():
-                self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
+            self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:

@@ -124,27 +124,31 @@ class Decider:
             return self._refuse(demand, known)
         if self.planner.rests(demand.key):
             return 0
+        is_head = demand.key in self.reservations
+        alike = self.alike(demand) if is_head else shape
+        shut = is_head and self.reservations.reuse and self.refusals.is_refused_shape(alike)
+        if shut and not self.reservations.offers(demand):
+            self.refusals.refuse_with_shape(demand, alike)
+            return 0
         # What is reserved for a demand was told when it was.
-        explained = demand.key in self.reservations or self.refusals.is_explained(demand, shape)
-        named = shape is not None and shape.named
+        explained = is_head or self.refusals.is_explained(demand, shape)
         asked = self.further.ask(demand, capacity, self.planner.no_node(demand.key))
         if isinstance(asked, str):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
-            if explained:
-                self.refusals.refuse_with_shape(demand)
-                return 0
-            self.refusals.refuse_shape(shape, asked, named=named)
-            self.refusals.cover(demand, shape)
-            return self._refuse(demand, asked)
+            if not explained:
+                return self._refuse_shape(demand, shape, asked)
+            self.refusals.refuse_with_shape(demand, alike)
+            return 0
         terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
         answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
         planned = answer is not None
         if answer is None and explained:
-            answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            idle = self.candidates.idle
+            answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=idle)
             answer = answer or self.further.decide(demand, asked, terms, capacity)
             if answer is None:
-                self.refusals.refuse_with_shape(demand)
+                self.refusals.refuse_with_shape(demand, alike)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
@@ -153,11 +157,8 @@ class Decider:
         if isinstance(answer, Refusal):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
-            if not planned:
-                # A planned refusal keeps what others of this shape may have been promised.
-                self.refusals.refuse_shape(shape, answer, named=named)
-            self.refusals.cover(demand, None if planned else shape)
-            return self._refuse(demand, answer)
+            # A planned refusal keeps what others of this shape may have been promised.
+            return self._refuse_shape(demand, None if planned else shape, answer)
         chosen = self.admissible.of(demand, asked, terms, answer, as_written)
         if (planned and chosen is not answer) or self.planner.is_late(demand.key):
             # It may have what others were promised, and those who were refused for these may be served.
@@ -199,10 +200,20 @@ class Decider:
 
         None, too, where devices are reserved for the demand: others of its shape may not use them.
         """
-        if len(demand.pods) > 1 or demand.key in self.reservations:
+        return None if demand.key in self.reservations else self.alike(demand)
+
+    def alike(self, demand: WaitingDemand) -> Shape | None:
+        """Return what decides the answer to a demand as long as it is offered nothing that is reserved for it; None as above."""
+        if len(demand.pods) > 1:
             return None
         shape, runtime = self.candidates.shape(demand), self.reservations.runtime(demand)
         return shape if shape is None or runtime is None else replace(shape, runtime=runtime)
+
+    def _refuse_shape(self, demand: WaitingDemand, shape: Shape | None, refusal: Refusal | str) -> int:
+        """Refuse a demand, and with it all of its shape (None: like no other). Returns how many claims were granted."""
+        self.refusals.refuse_shape(shape, refusal, named=shape is not None and shape.named)
+        self.refusals.cover(demand, shape)
+        return self._refuse(demand, refusal)
 
     def _refuse(self, demand: WaitingDemand, refusal: Refusal | str) -> int:
         """Refuse a demand; the refusal may be that of another demand of its shape. Returns how many claims were granted."""

@@ -29,18 +29,20 @@ class HeadReservation:
 
     def reserve(self, waiting: Iterable[Queued]) -> None:
         """Reserve devices for the first of those that were refused and wait on."""
-        refused: list[Head] = [
-            each
-            for each in waiting
-            if not isinstance(each, CrossGroupDemand)
-            and self._decider.refusals.was_refused(each.key)
-            and not self._decider.quotas.stands_back(members_of(each))
-            and all(is_current(demand, self._snapshot) for demand in members_of(each))
-            and not (isinstance(each, WaitingGroup) and not each.whole)
-        ]
-        for each in self._decider.reservations.renew(refused, self._is_evaluated):
-            if isinstance(each, WaitingDemand):
-                self._decider.refusals.cover(each, None)
+        others = [each for each in waiting if not isinstance(each, CrossGroupDemand)]
+        for head in self._decider.reservations.renew(others, self._may_have, self._is_evaluated):
+            if isinstance(head, WaitingDemand):
+                self._decider.refusals.cover(head, None)
+
+    def _may_have(self, head: Head) -> bool:
+        """Say whether one was refused, waits as it did, and does not stand back behind others."""
+        members = members_of(head)
+        return (
+            self._decider.refusals.was_refused(head.key)
+            and not self._decider.quotas.stands_back(members)
+            and all(is_current(demand, self._snapshot) for demand in members)
+            and not (isinstance(head, WaitingGroup) and not head.whole)
+        )
 
     def _is_evaluated(self, demand: WaitingDemand) -> bool:
         """Say whether no selector of a demand is still to be evaluated, or costs too much."""

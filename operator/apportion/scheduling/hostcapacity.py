@@ -112,12 +112,20 @@ class HostCapacity:
         `preempting`: as if no pods of lower priority than theirs were bound there.
         """
         above = min([pod.priority for pod in pods], default=None) if preempting else None
-        key = (above, *[constraints_of(pod) for pod in pods])
+        fit = self._fit(pods, above)
+        return fit.fitting(), fit.reasons.copy()
+
+    def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
+        """Return the nodes that could take all the pods together if nothing else ran there."""
+        return self._fit(pods, None, alone=True).fitting()
+
+    def _fit(self, pods: Sequence[Pod], above: int | None, *, alone: bool = False) -> NodeFit:
+        key = (above, alone, *[constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None:
             if len(self._fits) >= MOST_KEPT:
                 del self._fits[next(iter(self._fits))]
-            fit = self._fits[key] = NodeFit(tuple(pods), total(pods), above)
+            fit = self._fits[key] = NodeFit(tuple(pods), total(pods), above, alone)
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
             fit.seen = end
@@ -125,9 +133,7 @@ class HostCapacity:
                 node = self.nodes.get(name)
                 reason = self._against(node, fit) if node is not None else None
                 fit.put(name, reason, exists=node is not None)
-        if fit.frozen is None:
-            fit.frozen = frozenset(fit.nodes)
-        return fit.frozen, fit.reasons.copy()
+        return fit
 
     def used(self, name: str) -> tuple[Resources, Resources]:
         """Return what bound pods request of a node, and what pods that allocations send there do."""
@@ -138,6 +144,9 @@ class HostCapacity:
             reason = against(node, pod)
             if reason is not None:
                 return reason
+        if fit.alone:
+            short = lacking(node, fit.wanted)
+            return f"too little {short}" if short is not None else None
         load = self._load(node.name)
         if fit.above is not None:
             gone = self._removable(node.name, fit.above)
@@ -150,22 +159,19 @@ class HostCapacity:
         self, name: str, wanted: Resources, beside: Iterable[Resources] = (), freed: Iterable[Resources] = ()
     ) -> bool:
         """Say whether a node has so much left, once more is taken (`beside`) and some of what is taken now is free (`freed`)."""
-        used = Counter(self._load(name))
-        used.update(self._promised.get(name, {}))
-        for each in beside:
-            used.update(each)
-        for each in freed:
-            used.subtract(each)
-        return name in self.nodes and lacking(self.nodes[name], wanted, used) is None
-
-    def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """Return the nodes that could take all the pods together if nothing else ran there."""
-        wanted = total(pods)
-        return frozenset(
-            name
-            for name, node in self.nodes.items()
-            if all(against(node, pod) is None for pod in pods) and lacking(node, wanted) is None
-        )
+        node = self.nodes.get(name)
+        if node is None:
+            return False
+        load, promised = self._load(name), self._promised.get(name, {})
+        beside, freed = tuple(beside), tuple(freed)
+        used = {
+            resource: load.get(resource, 0)
+            + promised.get(resource, 0)
+            + sum([each.get(resource, 0) for each in beside])
+            - sum([each.get(resource, 0) for each in freed])
+            for resource in wanted
+        }
+        return lacking(node, wanted, used) is None
 
     def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
         """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""

@@ -16,6 +16,8 @@ class NodeFit:
     wanted: Resources
     above: int | None = None
     """Pods of lower priority than this do not count; None: all do."""
+    alone: bool = False
+    """Whether no other pods count."""
     seen: int = -1
     """How far the changes of nodes were read."""
     nodes: set[str] = field(default_factory=set)
@@ -24,6 +26,12 @@ class NodeFit:
     reasons: Counter[str] = field(default_factory=Counter)
     frozen: frozenset[str] | None = None
     """The nodes as they were last returned; None: they changed since."""
+
+    def fitting(self) -> frozenset[str]:
+        """Return the nodes."""
+        if self.frozen is None:
+            self.frozen = frozenset(self.nodes)
+        return self.frozen
 
     def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
         """Note what rules a node out; None: nothing does."""

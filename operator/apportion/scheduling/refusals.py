@@ -158,11 +158,10 @@ class Refusals:
                     self._shapes.clear()
                 self._shapes[shape] = _Explained(refusal, self._read, self._clock())
 
-    def refuse_with_shape(self, demand: WaitingDemand) -> None:
-        """Refuse a demand anew, and with it all of its shape, if it has one; the explanation that it got is good for a while."""
-        last = self._refused.get(demand.key)
-        if last is not None:
-            self._refused_now.add(last.alike.shape)
+    def refuse_with_shape(self, demand: WaitingDemand, shape: object | None) -> None:
+        """Refuse a demand anew, and with it all of its shape (None: like no other); the explanation that it got is good for a while."""
+        if shape is not None:
+            self._refused_now.add(shape)
         self.refuse(demand.key, "as before")
 
     def cover(self, demand: WaitingDemand, shape: object | None, *, costly: bool = False) -> None:

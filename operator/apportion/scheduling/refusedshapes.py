@@ -24,8 +24,11 @@ class RefusedShapes:
         self._refusals = decider.refusals
 
     def among(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> frozenset[str]:
-        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about."""
-        shapes = [self._decider.shape(demand) for demand in demands]
+        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about.
+
+        Those for whom devices are reserved count among others of their shape: they may get what is reserved all the same.
+        """
+        shapes = [self._decider.alike(demand) for demand in demands]
         asked_about: set[Shape] = set()
         for demand, shape in zip(demands, shapes, strict=True):
             if shape is None or shape.named or shape in asked_about or self._refusals.is_refused_shape(shape):
@@ -52,7 +55,7 @@ class RefusedShapes:
             return True
         if not self._refusals.is_explained(demand, shape) or self._refusal(demand, capacity, decide) is None:
             return False
-        self._refusals.refuse_with_shape(demand)
+        self._refusals.refuse_with_shape(demand, shape)
         return True
 
     def _refusal(

@@ -8,7 +8,7 @@ its devices after as long again: a scheduler that takes the pod has to reserve t
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.policyterms import terms_of
@@ -43,8 +43,10 @@ class StalledAllocations:
         clock: Callable[[], float],
         *,
         manager: str,
+        lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared."""
+        """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within."""
+        self._lifted = lifted
         self._snapshot = snapshot
         self._candidates = candidates
         self._exclusions = exclusions
@@ -71,9 +73,10 @@ class StalledAllocations:
         nodes = [node for node in by_node if now - self._asked.get(node, -_PAUSE) >= _PAUSE][:_NODES]
         waiting = self._waiting(demands) if nodes else []
         found: list[Claim] = []
-        for node in nodes:
-            self._asked[node] = now
-            found += self._wanted(node, by_node[node], waiting)
+        with self._lifted() if waiting else nullcontext():
+            for node in nodes:
+                self._asked[node] = now
+                found += self._wanted(node, by_node[node], waiting)
         for claim in found:
             self._exclusions.rest(claim.uid, self._timeout(claim))
         return found

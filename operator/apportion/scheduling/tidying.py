@@ -4,6 +4,7 @@ In: the snapshot, the demands that waited in this pass. Out: clears and removals
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.cluster.deviceindex import device_of
@@ -29,13 +30,16 @@ class Tidying:
         clock: Callable[[], float],
         *,
         manager: str,
+        lifted: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared."""
+        """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within."""
         self._snapshot = snapshot
         self._writes = writes
         self._exclusions = exclusions
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
-        self._stalled = StalledAllocations(snapshot, candidates, exclusions, clock, manager=manager)
+        self._stalled = StalledAllocations(
+            snapshot, candidates, exclusions, clock, manager=manager, lifted=lifted
+        )
 
     def tidy(self, demands: Iterable[WaitingDemand]) -> None:
         """Clear what is due; `demands`: what waited in this pass."""

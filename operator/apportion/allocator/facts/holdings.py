@@ -5,7 +5,7 @@ as it was when the device was taken: no counter is freed because a driver change
 (kubernetes/kubernetes #140802).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from apportion.allocator.rules.pools import CounterAmounts
@@ -176,6 +176,15 @@ class Holdings:
         """Return the keys that hold the device, sorted."""
         holding = self._pools.get(PoolId(device.driver, device.pool), {}).get(device.name)
         return holding.holders if holding else ()
+
+    def keeps(self, key: str, aside: Collection[str]) -> bool:
+        """Say whether a key keeps devices from others: some that no other key holds as a whole, those `aside` not counted."""
+        for result in self._by_key.get(key, ()):
+            driver, pool_name, name = result.device
+            rows = self._pools[PoolId(driver, pool_name)][name].rows()
+            if not any(each not in aside and held.share_id is None for each, held in rows):
+                return True
+        return False
 
     def keys(self) -> Iterable[str]:
         """Return every key that holds a device."""

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from apportion.allocator.reservation import Ending
@@ -23,12 +24,12 @@ _Name: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEnding:
-    """What becomes free on a node at one moment: devices, and what pods request beside them."""
+class Endings:
+    """What becomes free on a node, in the order in which it does: devices, and what pods request beside them."""
 
-    ending: Ending
-    freed: Resources = field(default_factory=dict)
-    """What these pods request, `pods` included."""
+    devices: tuple[Ending, ...] = ()
+    requests: tuple[Resources, ...] = ()
+    """For each of them what its pods request, `pods` included."""
 
 
 @dataclass(slots=True)
@@ -37,6 +38,11 @@ class _Held:
 
     claims: list[Claim] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
+
+
+_NONE = Endings()
+_STALE = 4
+"""Rows of the heap for each that is true; beyond that it is made anew."""
 
 
 class NodeEndings:
@@ -50,11 +56,15 @@ class NodeEndings:
         """UID and node of each claim that has devices of one node, assumed ones included."""
         self._on_node: dict[str, dict[str, None]] = {}
         """Claims (UIDs) by node."""
-        self._kept: dict[str, tuple[float, list[NodeEnding]]] = {}
+        self._kept: dict[str, tuple[float, Endings]] = {}
         """The endings of nodes of which nothing changed since, and until when they are true."""
         self._slices = -1
-        self._promises: dict[_Name, tuple[Pod, ...]] = {}
-        """The running pods of each claim that declare a runtime."""
+        self._promises: dict[_Name, float] = {}
+        """When the first running pod of a claim will run longer than it declares, where one declares anything."""
+        self._due: list[tuple[float, _Name]] = []
+        """The same as a heap, with some that are true no more."""
+        self._exceeded: set[_Name] = set()
+        """The claims of which a pod does."""
 
     def follow(self) -> set[str]:
         """Look at the claims that changed; returns the nodes where devices or pods with devices changed."""
@@ -70,19 +80,19 @@ class NodeEndings:
             self._kept.pop(node, None)
         return touched
 
-    def of(self, node: str, now: float) -> list[NodeEnding]:
+    def of(self, node: str, now: float) -> Endings:
         """Return the endings of a node in the order in which they come, those of which nobody knows when at the end.
 
         `now`: seconds since 1970. A pod that has not started yet counts as one that starts now.
         """
-        until, kept = self._kept.get(node, (-math.inf, []))
+        until, kept = self._kept.get(node, (-math.inf, _NONE))
         if now < until:
             return kept
         found, until = self._read(node, now)
         self._kept[node] = until, found
         return found
 
-    def _read(self, node: str, now: float) -> tuple[list[NodeEnding], float]:
+    def _read(self, node: str, now: float) -> tuple[Endings, float]:
         """Return the endings of a node, and until when they are true if nothing changes."""
         until = math.inf
         known: dict[float, _Held] = {}
@@ -107,25 +117,25 @@ class NodeEndings:
                 end = end_of(pod, now)
                 known.setdefault(last if end is None else end, _Held()).pods.append(pod)
         found = [
-            NodeEnding(Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
+            (Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
             for at, each in sorted(known.items())
         ]
-        rest = [NodeEnding(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
-        found += sorted(rest, key=lambda each: (each.ending.devices, each.ending.held[0][0]))
-        return found, until
+        rest = [(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
+        found += sorted(rest, key=lambda row: (row[0].devices, row[0].held[0][0]))
+        return Endings(tuple(row[0] for row in found), tuple(row[1] for row in found)), until
 
     def exceeding(self, now: float) -> frozenset[str]:
         """Return the namespaces of which a pod runs longer than its annotation says."""
-        return frozenset(
-            pod.namespace
-            for pods in self._promises.values()
-            for pod in pods
-            if pod.runtime.is_exceeded(seconds(pod.started), now)
-        )
+        while self._due and self._due[0][0] <= now:
+            at, name = heappop(self._due)
+            if self._promises.get(name) == at:
+                self._exceeded.add(name)
+        return frozenset(namespace for namespace, _ in self._exceeded)
 
     def _look(self, name: _Name) -> set[str]:
         before = self._places.pop(name, None)
         self._promises.pop(name, None)
+        self._exceeded.discard(name)
         touched = set[str]()
         if before is not None:
             uid, node = before
@@ -139,10 +149,19 @@ class NodeEndings:
             self._places[name] = claim.uid, allocation.node
             self._on_node.setdefault(allocation.node, {})[claim.uid] = None
             touched.add(allocation.node)
-            users = tuple(self._snapshot.users(claim))
-            if any(pod.runtime.declared is not None for pod in users):
-                self._promises[name] = tuple(pod for pod in users if pod.started and not pod.finished)
+            running = [pod for pod in self._snapshot.users(claim) if pod.started and not pod.finished]
+            at = min([pod.runtime.exceeded(seconds(pod.started)) for pod in running], default=math.inf)
+            if at < math.inf:
+                self._promise(name, at)
         return touched
+
+    def _promise(self, name: _Name, at: float) -> None:
+        self._promises[name] = at
+        if len(self._due) > _STALE * len(self._promises):
+            self._due = [(each, other) for other, each in self._promises.items()]
+            heapify(self._due)
+        else:
+            heappush(self._due, (at, name))
 
     def _held(self, claim: Claim) -> tuple[str, tuple[DeviceResult, ...]]:
         allocation = self._snapshot.allocation(claim)

@@ -13,7 +13,7 @@ from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
 from apportion.scheduling.backfill.heads import Head, members_of
-from apportion.scheduling.backfill.nodeendings import NodeEnding, NodeEndings
+from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -47,13 +47,12 @@ def plan(
     for demand, member in zip(demands, members, strict=True):
         kind = member.kind if member.kind is not None else demand.key
         if kind not in possible:
-            found = candidates.possible(demand, capacity)
-            possible[kind] = tuple(sorted(found if only is None else found & only))
+            possible[kind] = tuple(sorted(candidates.possible(demand, capacity, only)))
         nodes.append(possible[kind])
     rows = {node: endings.of(node, now) for node in sorted({*(n for each in nodes for n in each)})}
     return plan_reservation(
         snapshot.state,
-        {node: [each.ending for each in found] for node, found in rows.items()},
+        {node: found.devices for node, found in rows.items()},
         members,
         _NodeDemands(demands, nodes, rows, candidates, capacity, snapshot),
         enough=head.enough if isinstance(head, WaitingGroup) else 1,
@@ -77,27 +76,25 @@ class _NodeDemands:
     demands: Sequence[WaitingDemand]
     possible: Sequence[Sequence[str]]
     """Nodes that could take the pods of each."""
-    endings: Mapping[str, Sequence[NodeEnding]]
+    endings: Mapping[str, Endings]
     candidates: Candidates
     capacity: HostCapacity
     snapshot: Snapshot
-    asked: dict[tuple[int, str], Demand] = field(default_factory=dict)
     wanted: dict[int, Resources] = field(default_factory=dict)
 
     def nodes(self, member: int) -> Sequence[str]:
         """Return the nodes that could take a member's pods if nothing else ran there."""
         return self.possible[member]
 
-    def of(self, member: int, node: str, ended: int, placed: Sequence[int]) -> Demand | None:
-        """Return what to ask about a node after so many endings; None where its pods have no room then."""
+    def of(self, member: int, node: str) -> Demand:
+        """Return what to ask about the devices of a node."""
+        return self.candidates.ask_on(self.demands[member], node)
+
+    def has_room(self, member: int, node: str, ended: int, placed: Sequence[int]) -> bool:
+        """Say whether a node has room for a member's pods after so many endings, beside the members `placed` there."""
         beside = [self._wanted(each) for each in placed]
-        freed = [each.freed for each in self.endings[node][:ended]]
-        if not self.capacity.holds(node, self._wanted(member), beside, freed):
-            return None
-        key = member, node
-        if key not in self.asked:
-            self.asked[key] = self.candidates.ask_on(self.demands[member], node)
-        return self.asked[key]
+        freed = self.endings[node].requests[:ended]
+        return self.capacity.holds(node, self._wanted(member), beside, freed)
 
     def _wanted(self, member: int) -> Resources:
         if member not in self.wanted:

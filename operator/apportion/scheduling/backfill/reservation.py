@@ -9,6 +9,17 @@ STARTED = 5.0
 """Seconds within which a pod starts once it has its devices: by so much it has to end before a reservation begins."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A plan that was compared with all nodes: as long as nothing else changes, only nodes that did may have an earlier start."""
+
+    plan: ReservationPlan
+    seen: int
+    """How far the changes of nodes were read."""
+    circumstances: object
+    """What decides beside the nodes' devices and room."""
+
+
 @dataclass(slots=True)
 class Reservation:
     """Devices that are kept for one head."""
@@ -18,7 +29,9 @@ class Reservation:
     since: float
     """When devices were first reserved for it, in seconds since 1970."""
     planned: float
-    """When it was last planned on all nodes, by the clock."""
+    """When it was last looked for an earlier start elsewhere, by the clock."""
+    compared: Compared | None = None
+    """What was known then; None: nothing that counts later."""
 
     @property
     def key(self) -> str:

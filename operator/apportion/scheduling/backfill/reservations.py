@@ -19,10 +19,11 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.backfill import reservationevents
+from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import plan
-from apportion.scheduling.backfill.reservation import Reservation, is_earlier, is_same
+from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.groups import WaitingGroup
@@ -52,10 +53,7 @@ class Reservations(ReservedDevices):
         self._recorder = recorder
         self._clock = clock
         self._endings = NodeEndings(snapshot)
-        self._hosts = self._slices = -1
-        """How far the changes of nodes and slices were read."""
-        self._touched: set[str] | None = None
-        """The nodes that changed since the latest pass began; None: any may have."""
+        self._nodes = ChangedNodes(snapshot, self._endings)
         self._resumes = 0.0
         """When the next plan on all nodes may be made, by the clock."""
         self._nowhere: dict[str, tuple[int, float]] = {}
@@ -77,8 +75,7 @@ class Reservations(ReservedDevices):
             for pod in demand.pods:
                 if pod.runtime.flaw:
                     reservationevents.bad_runtime(self._recorder, pod)
-        self._follow()
-        touched, self._touched = self._touched, set()
+        touched = self._nodes.begin()
         if not self._reserved:
             self._exceeding = frozenset()
             return
@@ -88,7 +85,7 @@ class Reservations(ReservedDevices):
         for key, each in tuple(self._reserved.items()):
             former, head = each.head, waiting.get(key)
             if head is not None:
-                each.head = head
+                each.head, self._by_queue = head, None
             elif key in gone or (
                 not isinstance(each.head, WaitingDemand) and not skips(each.head.pod_group.key)
             ):
@@ -112,23 +109,33 @@ class Reservations(ReservedDevices):
             and self._is_due(key_of(head), now)
         )
 
-    def renew(self, refused: Iterable[Head], is_evaluated: Callable[[WaitingDemand], bool]) -> list[Head]:
+    def renew(
+        self,
+        waiting: Iterable[Head],
+        may_have: Callable[[Head], bool],
+        is_evaluated: Callable[[WaitingDemand], bool],
+    ) -> list[Head]:
         """Make the reservation that is due: one plan at most; returns the heads that got their first one.
 
-        `refused`: those that were refused and still wait. `is_evaluated`: whether a demand's selectors were.
+        `may_have`: whether one of those that wait was refused, and nothing is against a reservation. `is_evaluated`: whether a
+        demand's selectors were.
         """
         managed = self._snapshot.managed
-        waiting = {key_of(each): each for each in refused}
         for key, each in tuple(self._reserved.items()):
-            waiting.setdefault(key, each.head)
             if len(self._of_policy(each.head)) > queue_of(each.head, managed).most_reserved:
                 self.drop(key)  # the policy says less than before
         began = self._clock()
         if began < self._resumes:
             return []
-        self._follow()
+        known = {key: each.head for key, each in self._reserved.items()}
+        found = known | {key_of(each): each for each in waiting}
+        # Looking at who may have one takes longer than this.
+        if not any(self._is_due(key, began) and self._has_slot(each) for key, each in found.items()):
+            return []
+        known |= {key: each for key, each in found.items() if may_have(each)}
+        self._nodes.follow()
         # Those without one first, then the one that was planned the longest ago.
-        for head in sorted(heads(waiting.values(), managed, self._now()), key=self._planned_at):
+        for head in sorted(heads(known.values(), managed, self._now()), key=self._planned_at):
             if (
                 self._is_due(key_of(head), began)
                 and self._has_slot(head)
@@ -140,12 +147,6 @@ class Reservations(ReservedDevices):
                 return made
         return []
 
-    def _of_policy(self, head: Head) -> list[Reservation]:
-        """Return the reservations of a head's policy."""
-        managed = self._snapshot.managed
-        own = queue_of(head, managed)
-        return [each for each in self._reserved.values() if queue_of(each.head, managed) is own]
-
     def _below(self, head: Head) -> list[Reservation]:
         """Return the reservations for heads of lower priority, the newest first: only these give way to others."""
         own = self._priority(head)
@@ -156,7 +157,8 @@ class Reservations(ReservedDevices):
         most, others = queue_of(head, self._snapshot.managed).most_reserved, self._of_policy(head)
         if key_of(head) in self._reserved or len(others) < most:
             return True
-        return bool(most) and any(each in others for each in self._below(head))
+        own = self._priority(head)
+        return bool(most) and any(priority < own for priority, _ in others)
 
     def _planned_at(self, head: Head) -> float:
         known = self._reserved.get(key_of(head))
@@ -172,12 +174,17 @@ class Reservations(ReservedDevices):
     def _plan(self, head: Head) -> list[Head]:
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
         key = key_of(head)
-        known = self._reserved.get(key)
-        found = self._planned(head, None)
+        known, circumstances = self._reserved.get(key), self._circumstances(head)
+        only = self._changed_since(known.compared, known.plan, circumstances) if known is not None else None
+        found = self._planned(head, only)
         if known is not None:
             known.planned = self._clock()
             if found is not None and is_earlier(found, known.plan):
                 self._put(known, found)
+            if found is not None or only is not None:
+                known.compared = Compared(known.plan, self._nodes.end, circumstances)
+            else:
+                known.compared = None
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
@@ -185,10 +192,37 @@ class Reservations(ReservedDevices):
             return []
         for each in self._yielding(head):
             self.drop(key_of(each.head))
-        made = Reservation(head, found, self._now(), self._clock())
-        self._reserved[key] = made
+        made = Reservation(
+            head, found, self._now(), self._clock(), Compared(found, self._nodes.end, circumstances)
+        )
+        self._reserved[key], self._by_queue = made, None
         self._put(made, found)
         return [head]
+
+    def _circumstances(self, head: Head) -> object:
+        """Return what decides where a head fits, beside devices and room of nodes; None: more than can be compared."""
+        if not isinstance(head, WaitingDemand):
+            return None  # its members fit beside each other
+        shape = self._candidates.shape(head)
+        return None if shape is None else (shape, self._candidates.ask_on(head, "").excluded)
+
+    def _changed_since(
+        self, compared: Compared | None, plan: ReservationPlan, circumstances: object
+    ) -> frozenset[str] | None:
+        """Return the nodes where a head may fit earlier than by its plan; None: any may be.
+
+        They are those that changed since it was compared with all, unless the plan has become worse: time alone
+        brings no start forward.
+        """
+        if (
+            not self.reuse
+            or compared is None
+            or circumstances is None
+            or compared.circumstances != circumstances
+            or is_earlier(compared.plan, plan)
+        ):
+            return None
+        return self._nodes.since(compared.seen)
 
     def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
         found = self._planned(reservation.head, reservation.plan.nodes)
@@ -225,7 +259,7 @@ class Reservations(ReservedDevices):
             or len(others) < queue_of(head, self._snapshot.managed).most_reserved
         ):
             return []
-        return [each for each in self._below(head) if each in others][:1]
+        return [each for each in self._below(head) if any(each is other for _, other in others)][:1]
 
     def _put(self, reservation: Reservation, found: ReservationPlan) -> None:
         if found is not reservation.plan:
@@ -246,17 +280,6 @@ class Reservations(ReservedDevices):
             pod.uid: pod for claim in self._snapshot.claims_of(keys) for pod in self._snapshot.users(claim)
         }
         return sorted(pods.values(), key=lambda pod: pod.key)
-
-    def _follow(self) -> None:
-        """Look at what changed since the former call."""
-        snapshot = self._snapshot
-        touched = self._endings.follow()
-        self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
-        slices, self._slices = self._slices, snapshot.slice_epoch
-        if hosts is None or slices != snapshot.slice_epoch:
-            self._touched = None
-        elif self._touched is not None:
-            self._touched |= touched.union(hosts)
 
     def _epoch(self) -> int:
         return self._snapshot.slice_epoch + self._snapshot.node_epoch

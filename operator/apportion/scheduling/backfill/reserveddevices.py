@@ -14,7 +14,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.backfill.heads import Head, key_of, members_of
+from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
 from apportion.scheduling.backfill.reservation import STARTED, Reservation
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.waiting import WaitingDemand, priority_of
@@ -39,10 +39,21 @@ class ReservedDevices:
         self._candidates = candidates
         self._now = now
         self._is_preempted = is_preempted
+        self.reuse = True
+        """Whether what cannot have changed is not asked and planned again; if not, it is the reference that tests compare with."""
         self._reserved: dict[str, Reservation] = {}
         """By key of the head."""
+        self._by_queue: tuple[object, dict[int, list[tuple[int, Reservation]]]] | None = None
+        """The reservations with the priorities of their heads, by their policy's queue (its `id`), and the managed classes by which.
+
+        None: to be read anew.
+        """
         self._exceeding: frozenset[str] = frozenset()
         """Namespaces of which a pod runs longer than it declared."""
+        self._keeping: dict[str, bool] = {}
+        """Whether a reservation keeps devices that nobody uses, by key of its head; of some nobody has asked since their nodes changed."""
+        self._moment = -1
+        """How far the state's changes of nodes were read."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._reserved
@@ -54,7 +65,9 @@ class ReservedDevices:
 
     def drop(self, key: str) -> None:
         """End a reservation: its head has its devices, waits no more, or comes behind others."""
+        self._by_queue = None
         each = self._reserved.pop(key, None)
+        self._keeping.pop(key, None)
         if each is not None:
             self._snapshot.state.release(each.key)
             self._snapshot.retry_epoch += 1
@@ -75,18 +88,25 @@ class ReservedDevices:
         """Let the state show what is reserved, within the block, where these may use it; yields the nodes.
 
         They are its own reservation's, those of heads of lower priority, those that begin after it has ended, and those
-        whose head preempts it.
+        whose head preempts it. No node is named where that shows nothing more than the state does.
         """
         usable = [each for each in self._reserved.values() if self._may_use(head, each)]
+        idle = self._idle()
         with self._released(usable):
-            yield frozenset().union(*(each.plan.nodes for each in usable))
+            yield frozenset().union(*(each.plan.nodes for each in usable if each in idle))
+
+    def offers(self, head: Head) -> bool:
+        """Say whether devices are reserved that nobody uses and that these may."""
+        return not self.reuse or any(self._may_use(head, each) for each in self._idle())
 
     def decide(self, demand: WaitingDemand, asked: Demand, terms: Terms) -> Decision | None:
         """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing."""
-        with self.lifted(demand) as nodes:
-            if asked.nodes is None or nodes.isdisjoint(asked.nodes):
-                return None
-            reserved = replace(asked, nodes=nodes & asked.nodes)
+        usable = [each for each in self._idle() if self._may_use(demand, each)]
+        nodes = frozenset().union(*(each.plan.nodes for each in usable)).intersection(asked.nodes or ())
+        if not nodes:
+            return None
+        with self._released(usable):
+            reserved = replace(asked, nodes=nodes)
             return decide(self._snapshot.state, reserved, terms, prefer=self._candidates.idle)
 
     @contextmanager
@@ -106,6 +126,19 @@ class ReservedDevices:
                 if key_of(each.head) in self._reserved:
                     self._snapshot.state.hold(each.key, each.plan.results)
 
+    def _idle(self) -> list[Reservation]:
+        """Return the reservations that keep devices which nobody uses; without the others the state would be the same."""
+        if not self.reuse:
+            return list(self._reserved.values())
+        state, known = self._snapshot.state, self._keeping
+        self._moment, changed = state.since(self._moment)
+        if changed is None or changed or len(known) < len(self._reserved):
+            keys = {each.key for each in self._reserved.values()}
+            for key, each in self._reserved.items():
+                if key not in known or changed is None or not each.plan.nodes.isdisjoint(changed):
+                    known[key] = state.keeps(each.key, keys)
+        return [each for key, each in self._reserved.items() if known[key]]
+
     def _may_use(self, head: Head, reservation: Reservation) -> bool:
         own = members_of(head)
         if key_of(head) == key_of(reservation.head):
@@ -119,6 +152,16 @@ class ReservedDevices:
             if all(runtime is not None and runtime <= latest for runtime in runtimes):
                 return True
         return all(self._is_preempted(demand, reservation.head) for demand in own)
+
+    def _of_policy(self, head: Head) -> list[tuple[int, Reservation]]:
+        """Return the reservations of a head's policy, with the priorities of their heads."""
+        managed = self._snapshot.managed
+        if self._by_queue is None or self._by_queue[0] is not managed:
+            self._by_queue = managed, {}
+            for each in self._reserved.values():
+                row = self._priority(each.head), each
+                self._by_queue[1].setdefault(id(queue_of(each.head, managed)), []).append(row)
+        return self._by_queue[1].get(id(queue_of(head, managed)), [])
 
     def _priority(self, head: Head) -> int:
         return priority_of(members_of(head)[0], self._snapshot.managed)

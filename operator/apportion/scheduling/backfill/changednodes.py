@@ -1,0 +1,56 @@
+"""ChangedNodes: the nodes of which something changed that counts for a plan: devices, who holds them and until when, room beside them.
+
+In: the logs of snapshot and state, the endings of nodes. Out: the nodes that changed since a pass began, or since a plan was made.
+"""
+
+from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.backfill.nodeendings import NodeEndings
+
+
+class ChangedNodes:
+    """Follows the logs."""
+
+    def __init__(self, snapshot: Snapshot, endings: NodeEndings) -> None:
+        self._snapshot = snapshot
+        self._endings = endings
+        self._hosts = self._slices = self._states = -1
+        """How far the changes of nodes, slices and the allocator's state were read."""
+        self._log: ChangeLog[str] = ChangeLog()
+        self._touched: set[str] | None = None
+        """The nodes that others changed since the latest pass began; None: any may have."""
+
+    @property
+    def end(self) -> int:
+        """How far the changes were read."""
+        return self._log.end
+
+    def begin(self) -> set[str] | None:
+        """Start a pass; returns the nodes that others changed since the former one began, None: any may have."""
+        self.follow()
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def follow(self) -> None:
+        """Look at what changed since the former call."""
+        snapshot = self._snapshot
+        touched = self._endings.follow()
+        self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
+        self._states, states = snapshot.state.since(self._states)
+        slices, self._slices = self._slices, snapshot.slice_epoch
+        if hosts is None or slices != snapshot.slice_epoch:
+            self._touched = None
+        elif self._touched is not None:
+            self._touched |= touched.union(hosts)
+        if self._touched is None or hosts is None or states is None:
+            self._log.void()
+            return
+        # What we hold and release ourselves changes what others may have.
+        for node in touched.union(hosts, states):
+            self._log.add(node, most=MOST_CHANGES)
+
+    def since(self, seen: int) -> frozenset[str] | None:
+        """Return the nodes that changed after a plan was made; None: any may have. `seen`: the `end` of then."""
+        _, changed = self._log.since(seen)
+        return None if changed is None else frozenset(changed)

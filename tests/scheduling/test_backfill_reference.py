@@ -1,0 +1,119 @@
+"""What is not asked and not planned again would be answered as before: against a cycle that asks and plans everything."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import NODES
+from tests.scheduling.reserving import Reserving
+
+NODES_OF = {"n1": 4, "n2": 4, "n3": 4}
+STEP = 10.0
+"""Seconds between two passes: after some of them a start elsewhere is looked for."""
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A pod that comes."""
+
+    devices: int
+    runtime: str
+    runs: float
+    """Seconds; then it is over, whatever it declares."""
+    priority: int
+    cpu: str
+    group: bool
+    """Whether it comes with another one like it, in a group."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens before a pass."""
+
+    coming: tuple[Coming, ...]
+    ends: tuple[int, ...] = ()
+    """Which of those that are there go, by their number."""
+    cordon: str | None = None
+    """A node that is cordoned, or no longer."""
+    later: float = STEP
+
+
+COMING = st.builds(
+    Coming,
+    st.sampled_from([1, 1, 2, 4, 4]),
+    st.sampled_from(["", "", "1m", "5m"]),
+    st.sampled_from([20.0, 60.0, 200.0, 900.0]),
+    st.sampled_from([0, 0, 0, 0, 1]),
+    st.sampled_from(["1", "1", "1", "40"]),
+    st.sampled_from([False] * 9 + [True]),
+)
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.lists(COMING, max_size=3).map(tuple),
+        st.lists(st.integers(0, 20), max_size=1).map(tuple),
+        st.sampled_from([None, None, None, None, *NODES_OF]),
+        st.sampled_from([1.0, STEP, 31.0]),
+    ),
+    min_size=8,
+    max_size=40,
+)
+
+
+@dataclass
+class _Run:
+    """One cycle."""
+
+    made: Reserving
+    ends: dict[str, float] = field(default_factory=dict)
+    """When each that runs ends."""
+    waiting: dict[str, Coming] = field(default_factory=dict)
+    cordoned: set[str] = field(default_factory=set)
+
+    def step(self, number: int, step: Step) -> object:
+        """Let all of it happen, and make a pass; returns who was served where, and what is reserved then."""
+        made, now = self.made, self.made.world.seconds()
+        there = [*self.ends, *self.waiting]
+        gone = {there[each % len(there)] for each in step.ends if there}
+        for name in [each for each in there if each in gone or self.ends.get(each, now + 1) <= now]:
+            made.ends(name)
+            self.ends.pop(name, None)
+            self.waiting.pop(name, None)
+        if step.cordon is not None:
+            self.cordoned ^= {step.cordon}
+            raw = made.world.node(step.cordon, cpu="64")
+            made.world.see(NODES, raw | {"spec": {"unschedulable": step.cordon in self.cordoned}})
+        for place, each in enumerate(step.coming):
+            group = (f"g{number}-{place}", 2) if each.group else None
+            for member in range(2 if each.group else 1):
+                name = f"p{number}-{place}-{member}"
+                made.comes(
+                    name, each.devices, runtime=each.runtime, priority=each.priority, cpu=each.cpu, group=group
+                )  # fmt: skip
+                self.waiting[name] = each
+        served = made.passes(step.later)
+        for name in served:
+            self.ends[name] = now + self.waiting.pop(name).runs
+        places = made.world.places()
+        plans = {each.key: (each.plan.results, each.plan.start) for each in made.reservations()}
+        return sorted((name, places[name]) for name in served), plans, made.held()
+
+
+@given(STEPS, st.integers(1, 4))
+@settings(
+    max_examples=60,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+async def test_decisions_and_reservations_are_those_of_a_cycle_that_asks_and_plans_everything(
+    unanswered: Client, steps: list[Step], most: int
+) -> None:
+    """Pass by pass: the same pods on the same nodes, the same devices reserved until the same moment."""
+    runs = [_Run(Reserving(unanswered, NODES_OF, mostReserved=most)) for _ in range(2)]
+    runs[1].made.cycle._reservations.reuse = False
+    for number, step in enumerate(steps):
+        quick, slow = (run.step(number, step) for run in runs)
+        assert quick == slow
