@@ -245,3 +245,15 @@ async def test_a_policy_that_evicts_nobody_by_priority_holds_for_pods_of_quotas_
     waits(made.world, "free1", 1, team="free", priority=9)
     await made.passes(4)
     assert made.evicted == []
+
+
+async def test_what_is_guaranteed_is_looked_for_before_what_has_a_higher_priority(unanswered: Client) -> None:
+    """Twenty that wait for something else would each be looked at first, and again before the last one was."""
+    made = trial(unanswered, 1)
+    cohort(made, "a", "b", a=1)
+    holds(made.world, "b0", 0, team="b", priority=9)
+    for number in range(20):
+        waits(made.world, f"b{number + 1}", 1, team="b", priority=9)
+    waits(made.world, "a1", 1, team="a")
+    await made.passes()
+    assert made.evicted == ["b0"]

@@ -119,6 +119,20 @@ class Guarantees:
         some = any(used < one.guaranteed and (more or not any(asked)) for one, used, more in rows)
         return found if some else None
 
+    def covered(self, demands: Iterable[WaitingDemand]) -> frozenset[str]:
+        """Return the demands (keys) for which something may be taken back; equal requests of a namespace are looked at once."""
+        if not self.are_kept():
+            return frozenset()
+        found: set[str] = set()
+        known: dict[tuple[object, ...], bool] = {}
+        for demand in demands:
+            alike = demand.claims[0].namespace, *(id(claim.slots) for claim in demand.asked)
+            if alike not in known:
+                known[alike] = self.within(demand) is not None
+            if known[alike]:
+                found.add(demand.key)
+        return frozenset(found)
+
     def reclaim_rule(
         self, demand: WaitingDemand, ahead: Sequence[WaitingDemand], going: Collection[str]
     ) -> ReclaimRule:

@@ -50,19 +50,21 @@ class Preemptors:
         keys = {demand.key for demand in demands} if self._in_vain else set()
         self._in_vain = {key: at for key, at in self._in_vain.items() if key in keys}
         now, managed = self._clock(), self._snapshot.managed
-        found = [
-            (within is None, place_of(demand, managed), demand)
+        possible = [
+            demand
             for demand in demands
             if demand.key not in active
             and demand.pods
             and not demand.members
             and now - self._in_vain.get(demand.key, -_RETRIED) >= _RETRIED
             and all(self._snapshot.allocation(claim) is None for claim in demand.claims)
-            and (
-                (within := self._guarantees.within(demand)) is not None
-                or self.settings(demand).mode is not PreemptionMode.NEVER
-            )
         ]
+        covered = self._guarantees.covered(possible)
+        found = (
+            (demand.key not in covered, place_of(demand, managed), demand)
+            for demand in possible
+            if demand.key in covered or self.settings(demand).mode is not PreemptionMode.NEVER
+        )
         return [demand for *_, demand in nsmallest(_ASKED, found)]
 
     def found_none(self, demand: WaitingDemand) -> None:
