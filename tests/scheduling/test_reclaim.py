@@ -257,3 +257,24 @@ async def test_what_is_guaranteed_is_looked_for_before_what_has_a_higher_priorit
     waits(made.world, "a1", 1, team="a")
     await made.passes()
     assert made.evicted == ["b0"]
+
+
+async def test_a_demand_that_is_guaranteed_says_why_nobody_goes_for_it(unanswered: Client) -> None:
+    """Each with what its users or administrators can change."""
+    made = trial(unanswered, 1, mode="Never", after="1h")
+    quotas = cohort(made, "a", "b", a=1)
+    holds(made.world, "b1", 0, team="b")
+    waits(made.world, "a1", 1, team="a")
+    await made.passes(1)
+    waits(made.world, "a2", 1, team="a", preemptionPolicy="Never")
+    await made.passes(1)
+    quotas["b"]["spec"]["reclaimWithinCohort"] = "Never"
+    made.world.see(QUOTAS, quotas["b"])
+    waits(made.world, "a3", 1, team="a")
+    await made.passes(1)
+    for name, words in (
+        ("a1", "those that cohort x has borrowed are taken back as far as their pods may be evicted"),
+        ("a2", "nobody is evicted for a claim without a pod, or for a pod with preemptionPolicy Never"),
+        ("a3", "no quota of cohort x whose spec.reclaimWithinCohort is Any has borrowed such devices"),
+    ):
+        assert said(made.world, name, "NotAllocated")[0].endswith(words), name

@@ -271,7 +271,10 @@ class Admission:
         except OverLimit:
             return ""
         asked = least(demand.asked, use, shares=self.shares) if use is not None else []
-        return note(use, asked, self.charging.usage) if use is not None and any(asked) else ""
+        if use is None or not any(asked):
+            return ""
+        evicts = bool(demand.pods) and all(pod.preempts for pod in demand.pods)
+        return note(use, asked, self.charging.usage, evicts=evicts)
 
     def pending(self) -> dict[str, list[Excess | None]]:
         """Return the demands that wait, by their quota: for each the limit for which it waits, None for devices."""

@@ -10,8 +10,8 @@ from apportion.quota.reclaim import reclaimable
 from apportion.quota.use import Amounts, QuotaUse
 
 
-def note(use: QuotaUse, asked: Amounts, others: Iterable[QuotaUse]) -> str:
-    """Return what the quota says, from "; " on."""
+def note(use: QuotaUse, asked: Amounts, others: Iterable[QuotaUse], *, evicts: bool) -> str:
+    """Return what the quota says, from "; " on; `evicts`: the demand has pods, all of which may have others evicted."""
     if not any(one.guaranteed for one in use.resources) or not use.within_guarantee(asked):
         return f"; AcceleratorQuota {use.name} would allow it"
     start = f"; AcceleratorQuota {use.name} guarantees it, and no node has free devices for it now"
@@ -20,6 +20,10 @@ def note(use: QuotaUse, asked: Amounts, others: Iterable[QuotaUse]) -> str:
         return f"{start}; without a cohort there is nobody to take them back from"
     if not use.reclaims:
         return f"{start}; nobody is evicted for it, because spec.reclaimWithinCohort is Never"
+    if not evicts:
+        return (
+            f"{start}; nobody is evicted for a claim without a pod, or for a pod with preemptionPolicy Never"
+        )
     if not reclaimable(use, asked, others):
         return f"{start}; no quota of cohort {cohort} whose spec.reclaimWithinCohort is Any has borrowed such devices"
     return (
