@@ -25,6 +25,7 @@ from apportion.dra.slice import Slice
 from bench.openb.model import WHOLE, PodRequest
 from bench.openb.replay import Arrival
 from bench.openb.trace import Pod, Seed, Trace
+from bench.scenariorun import operators_collector
 
 DRIVER = "gpu.example.com"
 MIB = 1 << 20
@@ -87,12 +88,13 @@ class ProductReplay:
         self._fill()
 
     def run(self, tick: Callable[[], None] = lambda: None) -> Iterator[Arrival]:
-        """Yield every arrival after it was placed or dropped."""
-        for number, index in enumerate(self._seed.arrivals):
-            pod = self._trace.pods[index]
-            placed = self._place(pod, number) if pod.request.devices else self._place_without_devices(pod)
-            tick()
-            yield Arrival(pod.request.total_milli, pod.request, placed)
+        """Yield every arrival after it was placed or dropped. The garbage collector is scheduled as in the operator meanwhile."""
+        with operators_collector():
+            for number, index in enumerate(self._seed.arrivals):
+                pod = self._trace.pods[index]
+                placed = self._place(pod, number) if pod.request.devices else self._place_without_devices(pod)
+                tick()
+                yield Arrival(pod.request.total_milli, pod.request, placed)
 
     def _fill(self) -> None:
         """Put nodes, slices and the device class into the state."""

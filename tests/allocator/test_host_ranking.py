@@ -49,7 +49,7 @@ def test_a_claim_rates_the_nodes_whose_devices_cpu_or_memory_changed() -> None:
     state, left = fleet(200)
     for number in range(40):
         ask(state, left, f"c{number}")
-    with Steps(HostComparison.sort_key) as rated:
+    with Steps(HostComparison.score) as rated:
         for number in range(40, 60):
             ask(state, left, f"c{number}")
     assert 0 < rated.count <= 20 * 3

@@ -1,6 +1,6 @@
-"""HostComparison: sort keys of nodes that are short of cpu or memory, for one demand.
+"""HostComparison: scores of nodes that are short of cpu or memory, for one demand.
 
-In: a demand with the cpu and memory that its pods request. Out: sort keys that include the device value which the demand
+In: a demand with the cpu and memory that its pods request. Out: scores that include the device value which the demand
 would strand. Used under LeastFragmentation only; nodes with enough of both are compared by devices alone.
 """
 
@@ -9,14 +9,13 @@ from collections.abc import Set as AbstractSet
 from apportion.allocator.facts.host import HostDemand
 from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.pricing.stranding import Stranding
-from apportion.allocator.ranking.ranking import SortKey
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Contention, Solved
+from apportion.allocator.search.outcome import Contention, Score, Solved
 from apportion.allocator.state import State
 
 
 class HostComparison:
-    """The nodes concerned, and their keys."""
+    """The nodes concerned, and their scores."""
 
     __slots__ = (
         "_host",
@@ -44,7 +43,7 @@ class HostComparison:
         self.nodes: AbstractSet[str] = state.host_constrained_nodes(stranding, host, query)
         """Nodes that cannot be compared by devices alone."""
         self.version = stranding.version, len(scarcity.host_places.kinds)
-        """Another number: all keys may differ."""
+        """Another number: all scores may differ."""
 
     def lasting(self) -> "HostComparison":
         """Return the comparison without the amounts that only this demand takes into account."""
@@ -61,17 +60,12 @@ class HostComparison:
             return outcome.contention
         return self._scarcity.with_host(outcome.contention, name, left, self.requested)
 
-    def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
-        """Return the key with the stranded value added to the lost value. Hot path."""
-        ranks, score, name = key
-        state, requested = self._state, self.requested
-        left = state.hosts.left_for(name, self._host)
+    def score(self, name: str, outcome: Solved) -> Score:
+        """Return the score with the stranded value added to the lost value. Hot path."""
+        score = outcome.score
+        left = self._state.hosts.left_for(name, self._host)
         if left is None:
-            return key
-        more = self._stranding.change(
-            name, requested, left, state.node_states.of(name), state.view(name), self._query, outcome.picks
-        )
-        if more:
-            # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
-            key = ranks, (*score[:-2], score[-2] + more, score[-1]), name
-        return key
+            return score
+        more = self._stranding.change(self._state, name, self.requested, left, self._query, outcome.picks)
+        # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
+        return (*score[:-2], score[-2] + more, score[-1]) if more else score

@@ -7,11 +7,11 @@ at the nodes that changed since the last claim with the same query and request.
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.ranking.ranking import SortKey, with_cost
-from apportion.allocator.search.outcome import Contention, Score, Solved
+from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.state import State
 
@@ -21,11 +21,17 @@ Candidate: TypeAlias = tuple[SortKey, str, Solved]
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
 """Ranks, score with the stranded value, node name; a stamp; the outcome."""
 
-Rated: TypeAlias = tuple[SortKey, Solved]
-"""A node's sort key without the cost of contention, and its outcome."""
+Rated: TypeAlias = tuple[Score, Solved]
+"""A node's score with the stranded value, without the cost of contention; and its outcome."""
 
-Rate: TypeAlias = Callable[[str], Rated | None]
-"""Rates a node; None where it cannot serve."""
+
+class Rate(Protocol):
+    """Rates a node; None where it cannot serve."""
+
+    def __call__(self, name: str, outcome: Outcome | None = None, /) -> Rated | None:
+        """`outcome`: of the node, in place of the kept one."""
+        ...
+
 
 Contend: TypeAlias = Callable[[str, Solved], Contention]
 """Returns the contention of an outcome on a node, cpu and memory included."""
@@ -81,35 +87,38 @@ class HostRanking:
             self._rate_all(state, rate, shared=shared)
             return
         left_of = state.hosts.left.get
+        cpu, memory = self._requested
+        stamps, unfit = self._stamps, self.unfit
         for name in dict.fromkeys((*devices, *hosts)):
-            self._stamps.pop(name, None)
-            self.unfit.discard(name)
-            if name in known:
-                self._add([name], left_of(name), rate)
+            stamps.pop(name, None)
+            unfit.discard(name)
+            if name not in known:
+                continue
+            left = left_of(name)
+            if left is not None and (left.cpu < cpu or left.memory < memory):
+                unfit.add(name)
+                continue
+            found = rate(name)
+            if found is not None:
+                heappush(self._rest, self._entry(found, name))
+        self._sweep_if_long(self._rest)
 
     def _rate_all(self, state: State, rate: Rate, *, shared: bool) -> None:
         left_of = state.hosts.left.get
-        for node_state in state.node_states.all():
-            names = node_state.nodes
-            if not shared or len(names) == 1:
-                for name in names:
-                    self._add([name], left_of(name), rate)
-                continue
-            groups: dict[HostResources | None, list[str]] = {}
-            for name in names:
-                groups.setdefault(left_of(name), []).append(name)
-            for left, members in groups.items():
-                self._add(members, left, rate)
-
-    def _add(self, names: list[str], left: HostResources | None, rate: Rate) -> None:
-        """Rate nodes with equal keys, but for their names."""
         cpu, memory = self._requested
-        if left is not None and (left.cpu < cpu or left.memory < memory):
-            self.unfit.update(names)
-            return
-        found = rate(names[0])
-        if found is not None:
-            self._push(found, names)
+        for node_state in state.node_states.all():
+            groups: dict[object, list[str]] = {}
+            for name in node_state.nodes:
+                left = left_of(name)
+                if left is not None and (left.cpu < cpu or left.memory < memory):
+                    self.unfit.add(name)
+                else:
+                    groups.setdefault(left if shared else name, []).append(name)
+            for names in groups.values():
+                found = rate(names[0])
+                if found is not None:
+                    self._rest.append(self._entry_of_equals(found, names))
+        heapify(self._rest)
 
     def best(self, scorer: Scorer, allowed: Callable[[str], bool], contend: Contend) -> Candidate | None:
         """Return the best of the nodes that are allowed, if any can serve."""
@@ -127,8 +136,7 @@ class HostRanking:
                 contention = contend(entry[2], entry[4])
                 heap = self._heaps.setdefault(contention, [])
                 heappush(heap, entry)
-                if len(heap) > 64 + 2 * len(self._stamps):
-                    self._sweep(heap)
+                self._sweep_if_long(heap)
                 best = _better(best, entry, contention, scorer)
                 continue
             self._follow(rest, entry)
@@ -142,7 +150,8 @@ class HostRanking:
         """Replace the estimate of a node by its searched outcome."""
         del self._stamps[name]
         if rated is not None:
-            self._push(rated, [name])
+            heappush(self._rest, self._entry(rated, name))
+            self._sweep_if_long(self._rest)
 
     def _first(self, heap: list[Entry], allowed: Callable[[str], bool]) -> Entry | None:
         passed: list[Entry] = []
@@ -170,26 +179,26 @@ class HostRanking:
             if not followers:
                 del self._followers[stamp]
 
-    def _push(self, rated: Rated, names: list[str]) -> None:
-        (ranks, score, _), outcome = rated
-        self._stamp += 1
-        stamp = self._stamp
-        first = names[0]
-        if len(names) > 1:
-            # Later names of equal nodes are queued when the earlier ones are gone.
-            names.sort(reverse=True)
-            first = names.pop()
-            self._followers[stamp] = names
-            self._stamps.update(dict.fromkeys(names, stamp))
-        self._stamps[first] = stamp
-        rest = self._rest
-        heappush(rest, (ranks, score, first, stamp, outcome))
-        if len(rest) > 64 + 2 * len(self._stamps):
-            self._sweep(rest)
+    def _entry(self, rated: Rated, name: str) -> Entry:
+        """Return the current entry of a node."""
+        score, outcome = rated
+        self._stamp = self._stamps[name] = stamp = self._stamp + 1
+        return outcome.ranks, score, name, stamp, outcome
 
-    def _sweep(self, heap: list[Entry]) -> None:
-        """Drop the entries that are out of date."""
+    def _entry_of_equals(self, rated: Rated, names: list[str]) -> Entry:
+        """Return the current entry of the first of these nodes by name; the others are queued when the earlier ones are gone."""
+        names.sort(reverse=True)
+        found = self._entry(rated, names.pop())
+        if names:
+            self._followers[found[3]] = names
+            self._stamps.update(dict.fromkeys(names, found[3]))
+        return found
+
+    def _sweep_if_long(self, heap: list[Entry]) -> None:
+        """Drop the entries that are out of date, where they are most of a heap."""
         stamps, followers = self._stamps, self._followers
+        if len(heap) <= 64 + 2 * len(stamps):
+            return
         heap[:] = [entry for entry in heap if stamps.get(entry[2]) == entry[3] or entry[3] in followers]
         heapify(heap)
 

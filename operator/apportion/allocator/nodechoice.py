@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
-from apportion.allocator.hostranking import Candidate, HostRanking, Rated
+from apportion.allocator.hostranking import Candidate, HostRanking, Rate, Rated
 from apportion.allocator.nodeoutcomes import NodeOutcomes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import SortKey, sort_key, with_cost
@@ -133,13 +133,9 @@ class NodeChoice(NodeOutcomes):
         known = self.state.names()
         nodes = known if self.demand.nodes is None else self.demand.nodes
         ranking: HostRanking = self.ranking.host_rankings[comparison.requested]
-        outcome, rate, lasting = self.ranking.outcome, self._rate_lasting, comparison.lasting()
-        ranking.catch_up(
-            self.state,
-            comparison.version,
-            lambda name: rate(name, lasting, outcome(name)),
-            shared=self.ranking.shared,
-        )
+        lasting = comparison.lasting()
+        rate = self._lasting_rate(lasting)
+        ranking.catch_up(self.state, comparison.version, rate, shared=self.ranking.shared)
         exceptions = set(self.special).union(comparison.taken)
         for device in self.prefer:
             exceptions.update(self.state.nodes_of(device))
@@ -152,25 +148,29 @@ class NodeChoice(NodeOutcomes):
         scorer, contend = self.ranking.scorer, lasting.contention
         while (best := ranking.best(scorer, allowed, contend)) is not None and not best[2].has_picks:
             name = best[1]
-            ranking.correct(name, rate(name, lasting, self.solve(name)))
+            ranking.correct(name, rate(name, self.searched(name)))
         if best is not None:
             candidates.append(best)
         return candidates
 
-    def _rate_lasting(self, name: str, comparison: HostComparison, outcome: Outcome | None) -> Rated | None:
-        """Return a node's outcome with a key that is true for every demand: without preferred devices and the present cost of contention."""
-        if not isinstance(outcome, Solved):
-            return None
-        constrained = name in comparison.nodes
-        if constrained and not outcome.has_picks:
-            searched = self.solve(name)
-            if not isinstance(searched, Solved):
-                return None
-            outcome = searched
-        key: SortKey = outcome.ranks, outcome.score, name
-        if not constrained:
-            return key, outcome
-        return comparison.sort_key(key, outcome), outcome
+    def _lasting_rate(self, comparison: HostComparison) -> Rate:
+        """Return the function that rates a node for every demand: without preferred devices and the present cost of contention.
+
+        Hot path: all it needs is local.
+        """
+        outcome_of, searched = self.ranking.outcome, self.searched
+        constrained, score = comparison.nodes, comparison.score
+
+        def rate(name: str, outcome: Outcome | None = None) -> Rated | None:
+            if outcome is None:
+                outcome = outcome_of(name)
+            if name not in constrained:
+                return (outcome.score, outcome) if isinstance(outcome, Solved) else None
+            if isinstance(outcome, Solved) and not outcome.has_picks:
+                outcome = searched(name)
+            return (score(name, outcome), outcome) if isinstance(outcome, Solved) else None
+
+        return rate
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""
@@ -180,12 +180,12 @@ class NodeChoice(NodeOutcomes):
             outcome = self.special.get(name) or self.ranking.outcome(name)
             constrained = comparison is not None and name in comparison.nodes
             if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
-                outcome = self.solve(name)
+                outcome = self.searched(name)
             if isinstance(outcome, Solved):
-                key: SortKey = outcome.ranks, outcome.score, name
-                contention = outcome.contention
+                score, contention = outcome.score, outcome.contention
                 if comparison is not None and constrained:
-                    key, contention = comparison.sort_key(key, outcome), comparison.contention(name, outcome)
+                    score, contention = comparison.score(name, outcome), comparison.contention(name, outcome)
+                key: SortKey = outcome.ranks, score, name
                 candidates.append((with_cost(scorer, key, contention), name, outcome))
         return candidates
 

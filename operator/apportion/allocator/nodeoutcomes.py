@@ -129,6 +129,20 @@ class NodeOutcomes:
                 return found
         return solve(view, query, scorer, selectors, steps=self.steps, prefer=prefer, excluded=excluded)
 
+    def searched(self, name: str) -> Outcome:
+        """Return the outcome of one node with its picks; nodes of one state share it where they have equal ones."""
+        ranking = self.ranking
+        if not ranking.shared or not self.reuse:
+            return self.solve(name)
+        node_state = self.node_states.of(name)
+        found = ranking.searched.get(node_state)
+        if found is None:
+            found = self.solve(name)
+            # An error names the node's own device.
+            if not isinstance(found, NodeError):
+                ranking.searched[node_state] = found
+        return found
+
     def usable_preferred(self, name: str) -> dict[int, int]:
         """Return the preferred devices of a node that match some request, with their bonus."""
         view = self.state.view(name)

@@ -4,7 +4,7 @@ In: prices. Out: integers, `UNIT` for a whole device: partitions and shares at t
 one. Kept by node state, so that a node costs a look-up.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from apportion.allocator.bits import bits
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
@@ -31,8 +31,8 @@ class FreeWorth:
         self._prices = prices
         self._share_prices = share_prices
         self._free: Memo[NodeState, int] = Memo(MOST_KEPT)
-        self._taken: Memo[tuple[NodeState, tuple[Pick, ...], Query], int] = Memo(MOST_KEPT)
-        """The query says how much equal picks take of devices to share."""
+        self._taken: Memo[tuple[NodeState, Query], tuple[tuple[Pick, ...], int]] = Memo(MOST_KEPT)
+        """The picks asked about last, with their value: a query has the same picks on all nodes of a state, as a rule."""
         self._typical: Memo[Query, tuple[int, int]] = Memo(MOST_KEPT)
         """Per query: the classes looked at, and the value that it takes on one of them."""
         self._epoch = -1
@@ -54,14 +54,23 @@ class FreeWorth:
             self._free[node_state] = total
         return total
 
-    def taken(self, node_state: NodeState, view: NodeView, query: Query, picks: tuple[Pick, ...]) -> int:
-        """Return the part of that value which these picks take."""
-        key = node_state, picks, query
-        found = self._taken.get(key)
-        if found is None:
-            found = self._worth_taken(view, query, picks)
-            if query.counted:
-                self._taken[key] = found
+    def taken(
+        self,
+        node_state: NodeState,
+        query: Query,
+        picks: tuple[Pick, ...],
+        name: str,
+        view_of: Callable[[str], NodeView],
+    ) -> int:
+        """Return the part of that value which these picks take. `name`: a node of the state. Hot path."""
+        key = node_state, query
+        known = self._taken.get(key)
+        # Comparing the same tuple with itself takes less than its hash.
+        if known is not None and known[0] == picks:
+            return known[1]
+        found = self._worth_taken(view_of(name), query, picks)
+        if query.counted:
+            self._taken[key] = picks, found
         return found
 
     def typical(self, query: Query, node_classes: NodeClasses) -> int:

@@ -15,7 +15,6 @@ from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.equivalence.nodestate import NodeState
 from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.memo import Memo
-from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.freeworth import FreeWorth
@@ -63,7 +62,9 @@ class HostCurve:
     def part(self, left: float) -> float:
         """Return the stranded part with this amount left per unit of device value."""
         at = bisect_right(self.amounts, left)
-        return max(self._chances[at] - left * self._slopes[at], 0.0)
+        found = self._chances[at] - left * self._slopes[at]
+        # The built-in `max` takes as long as all of the above.
+        return max(0.0, found)
 
 
 MOVED = 0.02
@@ -135,11 +136,10 @@ class Stranding:
 
     def change(
         self,
+        state: HostedState,
         name: str,
         requested: HostResources,
         left: HostResources,
-        node_state: NodeState,
-        view: NodeView,
         query: Query,
         picks: tuple[Pick, ...],
     ) -> int:
@@ -147,15 +147,16 @@ class Stranding:
 
         `requested`: of the demand's pods; `left`: the node's cpu and memory before. Hot path.
         """
+        node_state = state.node_states.of(name)
         before = self._before.get(name)
         if before is None or before.node_state is not node_state or before.left != left:
-            free = self._devices.free(node_state, view)
-            stranded = self._stranded(free, left.cpu, left.memory)
+            free = self._devices.free(node_state, state.view(name))
+            stranded = self._stranded(free, *left)
             before = self._before[name] = NodeBefore(node_state, left, free, stranded)
-        free = before.free - self._devices.taken(node_state, view, query, picks)
-        return (
-            self._stranded(free, left.cpu - requested.cpu, left.memory - requested.memory) - before.stranded
-        )
+        cpu, memory = left
+        asked_cpu, asked_memory = requested
+        taken = self._devices.taken(node_state, query, picks, name, state.view)
+        return self._stranded(before.free - taken, cpu - asked_cpu, memory - asked_memory) - before.stranded
 
     def _stranded(self, free: int, cpu: int, memory: int) -> int:
         """Return the stranded part of free device value; amounts below zero count as zero."""
@@ -164,5 +165,6 @@ class Stranding:
         devices = free / UNIT
         part = self._cpu.part(cpu / devices if cpu > 0 else 0.0)
         if memory < self._memory.most * devices:
-            part = max(part, self._memory.part(memory / devices if memory > 0 else 0.0))
+            other = self._memory.part(memory / devices if memory > 0 else 0.0)
+            part = max(part, other)
         return round(free * part)

@@ -21,6 +21,8 @@ Answer: TypeAlias = Callable[[str], Outcome]
 
 MOST_SPECIAL = 4096
 """Outcomes with preferred or excluded devices kept per ranking."""
+MOST_SEARCHED = 4096
+"""Outcomes with picks kept per ranking of states that are estimated."""
 MOST_HOST_RANKINGS = 64
 """Rankings with cpu and memory kept per ranking, one for each request of them."""
 MOST_DIAGNOSES = 4096
@@ -42,6 +44,8 @@ class Ranking(ABC):
         """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
         """Outcomes where some devices are preferred or excluded, by state and these devices."""
+        self.searched: Memo[object, Outcome] = Memo(MOST_SEARCHED)
+        """Outcomes with picks, by state, where the kept ones are estimates: what nodes strand for lack of cpu or memory needs picks."""
         self.host_rankings: Memo[object, Any] = Memo(MOST_HOST_RANKINGS)
         """Rankings of nodes that are short of cpu or memory, by what the pods request (`hostranking`)."""
         self.diagnoses: Memo[object, Any] = Memo(MOST_DIAGNOSES)
