@@ -35,6 +35,7 @@ TABLES = (
     "node.nodeview",
     "node.template",
     "pricing.demandhistory",
+    "pricing.freeshares",
     "pricing.freeworth",
     "pricing.prices",
     "pricing.scarcity",
@@ -51,7 +52,8 @@ TABLES = (
     "search.singleplan",
     "strategies.learned",
     "strategies.least_fragmentation",
-    "strategies.singleshare",
+    "strategies.shareplan",
+    "strategies.shares",
     "strategies.wholedevices",
 )
 """Modules of the allocator that keep bounded tables."""

@@ -14,9 +14,10 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.strategies.shares import FEW_CLASSES, PricedShares
 from apportion.allocator.terms import Terms
 from apportion.dra.slice import Slice
-from tests.allocator.builders import Raw, amounts, claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import ROOT, Raw, amounts, claim, cluster, device, device_request, device_slice
 from tests.steps import Steps
 
 LEAST = Strategy.LEAST_FRAGMENTATION
@@ -110,28 +111,35 @@ def test_a_share_costs_a_look_at_the_nodes_that_changed(strategy: Strategy) -> N
 
 
 class Worlds:
-    """Random clusters of a few nodes with devices to share, and random claims for shares, by seed."""
+    """Random clusters of nodes with devices to share, and random claims for shares, by seed.
 
-    def __init__(self, seed: int) -> None:
+    `apart`: PCIe roots are drawn, so that equal devices are arranged differently on every node; and all can be shared.
+    """
+
+    def __init__(self, seed: int, *, apart: bool = False) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - reproducible
-        self.nodes = tuple(f"n{number}" for number in range(self.rng.randint(1, 5)))
+        self.apart = apart
+        many = 3 * FEW_CLASSES if apart else 0
+        self.nodes = tuple(f"n{number:02d}" for number in range(many + self.rng.randint(1, 5)))
         self.pieces = [piece for name in self.nodes for piece in self._of_kind(name, self.rng.randint(0, 1))]
 
     def _of_kind(self, name: str, kind: int) -> Sequence[Slice]:
         """Nodes of one kind are equal."""
         rng = random.Random(f"{kind}/{len(self.nodes)}/{self.rng.random() < 0.1}")  # noqa: S311
         rows = []
-        for index in range(rng.randint(1, 4)):
+        for index in range(rng.randint(3, 5) if self.apart else rng.randint(1, 4)):
             more: Raw = {}
             units = amounts(memory=rng.choice([4, 8, 10]))
             if rng.random() < 0.3:
                 units |= amounts(rate=rng.choice([2, 4]))
                 if rng.random() < 0.5:
                     units["rate"]["requestPolicy"] = {"default": "1", "validRange": {"min": "1"}}
-            if rng.random() < 0.8:
+            if rng.random() < 0.8 or self.apart:
                 more["allowMultipleAllocations"] = True
-            use = {"engines": rng.choice([1, 2, 4])} if rng.random() < 0.4 else None
+            use = {"engines": rng.choice([1, 2, 4])} if rng.random() < 0.4 and not self.apart else None
             rows.append(device(f"d{index}", rng.choice("xy"), use, "set", capacity=units, **more))
+            if self.apart:
+                rows[-1]["attributes"][ROOT] = {"string": f"pci-{self.rng.randrange(3)}"}
         sets = [{"name": "set", "counters": amounts(engines=4)}]
         return (
             device_slice(f"{name}-d", name, rows, count=2),
@@ -154,7 +162,23 @@ def test_shares_are_placed_where_a_search_of_every_node_places_them(
     hosts: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Claims come and go; each answer equals that of the reference, which reuses no outcome and no price."""
-    worlds = Worlds(seed)
+    compare_with_search(Worlds(seed), strategy, hosts=hosts)
+
+
+@settings(MANY, max_examples=20)
+@given(seed=st.integers(0, 1 << 32), hosts=st.booleans())
+def test_shares_are_estimated_right_where_every_node_is_a_class_of_its_own(
+    seed: int,
+    hosts: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Classes on which the same devices match share estimates; which device is taken still depends on the node's own topology."""
+    with Steps(PricedShares._estimate) as estimated:
+        compare_with_search(Worlds(seed, apart=True), LEAST, hosts=hosts)
+    event(f"estimates: {min(estimated.count, 3)}")
+
+
+def compare_with_search(worlds: "Worlds", strategy: Strategy, *, hosts: bool) -> None:
+    """Let claims come and go; compare each answer with the reference's."""
     rng = worlds.rng
     state = cluster(*worlds.pieces, nodes=worlds.nodes)
     left = {name: HostResources(rng.choice([8, 64]), rng.choice([8, 64])) for name in worlds.nodes}

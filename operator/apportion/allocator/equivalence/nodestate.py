@@ -24,10 +24,12 @@ MOST_PRICE_FREE = 256
 class NodeState:
     """Nodes with equal outcomes for every query."""
 
-    __slots__ = ("_heap", "_price_free", "node_class", "nodes")
+    __slots__ = ("_heap", "_price_free", "holdings", "node_class", "nodes")
 
-    def __init__(self, node_class: NodeClass) -> None:
+    def __init__(self, node_class: NodeClass, holdings: object) -> None:
         self.node_class = node_class
+        self.holdings = holdings
+        """What is held on each of its nodes (`NodeView.holdings`)."""
         self.nodes: set[str] = set()
         self._price_free: Memo[Query, Outcome] | None = None
         self._heap: list[str] = []
@@ -79,7 +81,7 @@ class NodeStates:
         if found is None:
             if len(self._table) > LEAST + 4 * len(self._of):
                 self._table = {known: state for known, state in self._table.items() if state.nodes}
-            found = self._table[key] = NodeState(node_class)
+            found = self._table[key] = NodeState(*key)
         former = self._of.get(name)
         if former is found:
             return

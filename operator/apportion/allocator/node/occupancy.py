@@ -116,7 +116,7 @@ class NodeOccupancy:
     def follow(self, changes: Iterable[Change], holdings: Holdings) -> bool:
         """Apply changes of a few devices; False where only `refresh` can compute the result."""
         if self.shareable:
-            return False
+            return self._follow_shares(changes, holdings)
         exclusive, fit = self.exclusive, self.fit
         groups, group_of = self.groups, self.template.group_of
         last: PoolId | None = None
@@ -154,6 +154,28 @@ class NodeOccupancy:
             fit = fit & ~group.mask | group.spread(group.state.fits)
         self.exclusive, self.fit = exclusive, fit
         self.open = fit & ~exclusive
+        return True
+
+    def _follow_shares(self, changes: Iterable[Change], holdings: Holdings) -> bool:
+        """Do the same on a node with devices to share, if no device has counters."""
+        if self.groups:
+            return False
+        used = dict(self.used)
+        for pool, name, taken, sign in changes:
+            index = self._indexes_by_name.get(pool, _NO_DEVICES).get(name)
+            if index is None:
+                if sign and taken:
+                    return False
+                continue
+            self.exclusive &= ~(1 << index)
+            self.charged &= ~(1 << index)
+            used.pop(index, None)
+            holding = holdings.held(pool).get(name)
+            if holding is not None:
+                self._occupy(index, holding, used)
+        # Another object: readers recognise the change by it.
+        self.used = used or _NO_SHARES
+        self.open = self.fit & ~self.exclusive
         return True
 
     def _occupy(self, index: int, holding: DeviceHolding, used: dict[int, Mapping[str, int]]) -> None:

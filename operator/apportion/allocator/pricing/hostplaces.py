@@ -14,7 +14,7 @@ from apportion.allocator.facts.host import HostResources, HostTable
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.demandmix import entries
-from apportion.allocator.pricing.places import places
+from apportion.allocator.pricing.freeshares import FreeSharesOfNodes
 from apportion.allocator.pricing.prices import DemandPrices
 
 STEPS = 4
@@ -61,8 +61,9 @@ class Row(NamedTuple):
 class HostPlaces:
     """The places of a cluster under one demand mix."""
 
-    def __init__(self, prices: DemandPrices) -> None:
+    def __init__(self, prices: DemandPrices, free_shares: FreeSharesOfNodes) -> None:
         self._prices = prices
+        self._free_shares = free_shares
         self._typical: TypicalHostDemand = ()
         self._cursors = -1, -1
         self.kinds: list[HostedRequest] = []
@@ -142,8 +143,7 @@ class HostPlaces:
         return len(self.kinds) > known
 
     def _count(self, cluster: HostedCluster, name: str) -> None:
-        view = cluster.view(name)
-        by_request = places(view, self._prices.of(view).rooms)
+        by_request = self._free_shares.of(cluster.view(name)).places()
         left = cluster.hosts.left.get(name)
         rows = []
         for kind, (number, asked) in enumerate(self.kinds):

@@ -74,16 +74,6 @@ def part(view: NodeView, devices: int, alternative: Alternative) -> float:
     )
 
 
-def places(view: NodeView, rooms: Rooms) -> dict[int, int]:
-    """Return how many claims of each demand the node has room for."""
-    return {
-        number: free // count
-        for room in rooms
-        for free in [free_devices(view, room).bit_count()]
-        for number, count in room.counts
-    }
-
-
 def free_devices(view: NodeView, room: RoomForPlaces) -> int:
     """Return the mask of the devices with enough left for one such claim."""
     free, exclusive, uses = 0, view.exclusive, view.used

@@ -19,9 +19,9 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.freeshares import FreeSharesOfNodes
 from apportion.allocator.pricing.hostplaces import HostedCluster, HostPlaces
 from apportion.allocator.pricing.markets import Markets
-from apportion.allocator.pricing.places import places
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.outcome import Contention
@@ -79,7 +79,9 @@ class Scarcity:
         """Claims expected per request for several shared devices."""
         self._costs: dict[int, int] = {}
         self._splits: Memo[Contention, tuple[Contention, Contention]] = Memo(MOST_SPLITS)
-        self.host_places = HostPlaces(prices)
+        self.free_shares = FreeSharesOfNodes(prices)
+        """What shares leave of nodes."""
+        self.host_places = HostPlaces(prices, self.free_shares)
         """Places with the cpu and memory that pods beside them request."""
 
     @property
@@ -142,8 +144,14 @@ class Scarcity:
         self._expected.clear()
         if not self.contested:
             return
+        same: dict[object, tuple[int, ...]] = {}
         for node_state in node_states.all():
-            counts = self._counts(cluster.view(node_state.first()))
+            view = cluster.view(node_state.first())
+            # Where nearly every node is a class of its own, most have equal prices and holdings all the same.
+            key = self._prices.of(view), node_state.holdings
+            if key not in same:
+                same[key] = self._counts(view)
+            counts = same[key]
             if counts:
                 self._by_node.update(dict.fromkeys(node_state.nodes, counts))
                 for number, count in enumerate(counts):
@@ -162,7 +170,7 @@ class Scarcity:
         counts = tuple([(mask & free).bit_count() for mask in (*set_masks, *unions)])
         if not self.has_places:
             return counts
-        left = places(view, node_prices.rooms)
+        left = self.free_shares.of(view).places()
         shared = (view.plain & view.shareable).bit_count()
         return (*counts, *[left.get(number, 0) for number in range(self._several)], shared)
 

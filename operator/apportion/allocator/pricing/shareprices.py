@@ -11,26 +11,25 @@ from typing import NamedTuple
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
-from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
 from apportion.allocator.pricing.demandmix import DemandEntry
-from apportion.allocator.pricing.prices import DemandPrices
+from apportion.allocator.pricing.prices import DemandPrices, NodePrices
 from apportion.allocator.rules.query import Alternative
 
 OPENED = 8
 """The free part of a partition that is shared loses an eighth of its value: its card can no longer be cut in another way."""
 
 MOST_KEPT = 8192
-"""Node classes whose prices are kept."""
+"""Node prices whose rows are kept; capacities whose cut prices are."""
 
 Row = tuple[tuple[str, ...], Vector, CutPrices | None]
 """Names of the capacities, amounts of the whole device, prices; None without demand."""
 
 
 class _ClassRows(NamedTuple):
-    """Rows of the devices of a node class, made as they are asked for."""
+    """Rows of the devices of node classes with equal prices, made as they are asked for."""
 
     demand: tuple[tuple[int, DemandEntry, Alternative], ...]
     """The requests in the mix, each with the devices that would serve it."""
@@ -46,7 +45,7 @@ class SharePrices:
 
     def __init__(self, prices: DemandPrices) -> None:
         self._prices = prices
-        self._rows: Memo[NodeClass, _ClassRows] = Memo(MOST_KEPT)
+        self._rows: Memo[NodePrices, _ClassRows] = Memo(MOST_KEPT)
         self._by_demand: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
@@ -91,11 +90,13 @@ class SharePrices:
 
     def row(self, view: NodeView, index: int) -> Row:
         """Return the capacities of a device with their prices."""
-        rows = self._rows.get(view.node_class) if view.node_class is not None else None
+        # Classes with equal prices have equal capacities, and the same devices serve the requests in the mix.
+        node_prices = self._prices.of(view)
+        rows = self._rows.get(node_prices)
         if rows is None:
             rows = self._class_rows(view)
             if view.node_class is not None:
-                self._rows[view.node_class] = rows
+                self._rows[node_prices] = rows
         found = rows.by_device.get(index)
         if found is None:
             serves = tuple([bool(mask >> index & 1) for mask, _, _ in rows.demand])

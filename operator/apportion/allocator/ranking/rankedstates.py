@@ -74,12 +74,15 @@ class RankedStates(Ranking):
     def correct(self, name: str, outcome: Outcome) -> None:
         """Replace the estimate of the node's state by its searched outcome."""
         state = self._node_states.of(name)
-        for contention, heap in self._heaps.items():
+        former = self._outcomes.get(state)
+        if isinstance(former, Solved):
+            # All entries of a state are in the heap of its outcome's contention.
+            heap = self._heaps.get(former.contention, [])
             if heap and heap[0][4] is state:
                 heappop(heap)
-            elif any(entry[4] is state for entry in heap):
-                self._heaps[contention] = [entry for entry in heap if entry[4] is not state]
-                heapify(self._heaps[contention])
+            else:
+                heap[:] = [entry for entry in heap if entry[4] is not state]
+                heapify(heap)
         self._queued.pop(state, None)
         self._learn(state, outcome)
 

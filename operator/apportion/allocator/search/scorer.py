@@ -33,6 +33,11 @@ class OutcomeKeeper(Protocol):
         """Return the outcomes whose picks do not depend on prices."""
         ...
 
+    @property
+    def holdings(self) -> object:
+        """Return what is held on each of them (`NodeView.holdings`)."""
+        ...
+
 
 class Scorer(Protocol):
     """A strategy with its state. Implementations need `order` and `score`; the rest has defaults.

@@ -25,8 +25,8 @@ from apportion.allocator.search.outcome import Contention, Outcome, Score, Solve
 from apportion.allocator.search.scorer import OutcomeKeeper, Scorer
 from apportion.allocator.search.search import Pick, Search, solve
 from apportion.allocator.strategies.deviceorder import DeviceTraits, left_over
+from apportion.allocator.strategies.shares import PricedShares
 from apportion.allocator.strategies.singledevice import PricedSingle
-from apportion.allocator.strategies.singleshare import PricedShare
 from apportion.allocator.strategies.wholedevices import WholeDeviceEstimate
 
 ROOM = 2
@@ -35,9 +35,6 @@ ROOM = 2
 FILL = 2
 """Taking an empty node costs 1 / `FILL` of a whole device more than taking one that the claim fills. Tuned with `ROOM` on
 generated clusters of two models: both protect empty nodes, neither may outweigh contention."""
-
-MOST_NODES = 8192
-"""Nodes whose free shares are kept."""
 
 MOST_DISCRIMINATORS = 4096
 """Queries whose discriminators are kept."""
@@ -52,10 +49,9 @@ class LeastFragmentation(Scorer):
         self.prices = prices
         self._single = PricedSingle(prices)
         self.share_prices = SharePrices(prices)
-        self._free: Memo[NodeView, FreeShares] = Memo(MOST_NODES)
-        self._share = PricedShare(self.share_prices, self)
-        self._estimate = WholeDeviceEstimate(prices, self)
         self.scarcity = scarcity if scarcity is not None else Scarcity(prices)
+        self._shares = PricedShares(prices, self.share_prices, self)
+        self._estimate = WholeDeviceEstimate(prices, self)
         self._discriminators: Memo[Query, tuple[int | None, ...]] = Memo(MOST_DISCRIMINATORS)
         self._free_worth = FreeWorth(prices, self.share_prices)
         self.stranding = Stranding(self._free_worth)
@@ -97,10 +93,7 @@ class LeastFragmentation(Scorer):
 
     def free(self, view: NodeView) -> FreeShares:
         """Return what shares leave of the node's devices."""
-        found = self._free.get(view)
-        if found is None or found.used is not view.used or found.exclusive != view.exclusive:
-            found = self._free[view] = FreeShares.of(view, self.prices.of(view).rooms)
-        return found
+        return self.scarcity.free_shares.of(view)
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
         """Return the cost of taking these devices without counters; depends only on how many each entry of the mix loses."""
@@ -126,7 +119,7 @@ class LeastFragmentation(Scorer):
         found = self.contention_of(node_prices, [take for take in takes if not take[1] & view.charged])
         if not shares or not node_prices.rooms:
             return found
-        lost = self.free(view).lost_places(view, node_prices.rooms, shares)
+        lost = self.free(view).lost_places(view, shares)
         return (*found, *sorted(map(self.scarcity.place, lost))) if lost else found
 
     def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:
@@ -146,10 +139,10 @@ class LeastFragmentation(Scorer):
     def shortcut(
         self, view: NodeView, query: Query, selectors: SelectorLookup, *, shared: bool
     ) -> Outcome | None:
-        """Return the outcome of a query for one device with counters, from kept prices."""
+        """Return the outcome of a query for one device with counters, or for one share, from kept prices."""
         found = self._single.outcome(view, query, selectors, shared=shared)
-        if found is None and shared and view.shareable:
-            found = self._share.outcome(view, query, selectors)
+        if found is None and view.shareable:
+            found = self._shares.solved(view, query, selectors)
         return found
 
     def estimate(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
@@ -166,7 +159,7 @@ class LeastFragmentation(Scorer):
             if found is not None:
                 return found
         if view.shareable:
-            found = self._share.outcome(view, query, selectors)
+            found = self._shares.outcome(view, query, selectors, keeper.holdings)
             if found is not None:
                 return found
         found = self._estimate.outcome(view, query, selectors)
