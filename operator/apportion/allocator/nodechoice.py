@@ -52,7 +52,7 @@ class NodeChoice(NodeOutcomes):
         known = self.state.names()
         follows = allowed is None or any(name not in special and name in known for name in allowed)
         if follows:
-            ranking.catch_up(self.by_state() if ranking.shared else self.outcome_of_node)
+            ranking.catch_up(self.by_state() if ranking.shared else self.by_node())
         comparison = self._comparison()
         if allowed is None and not special and comparison is None and ranking.scorer.scans:
             return self._best_ranked()
@@ -67,7 +67,7 @@ class NodeChoice(NodeOutcomes):
 
     def serving(self) -> frozenset[str]:
         """Return the allowed nodes that can serve."""
-        self.ranking.catch_up(self.by_state() if self.ranking.shared else self.outcome_of_node)
+        self.ranking.catch_up(self.by_state() if self.ranking.shared else self.by_node())
         known, allowed = self.state.names(), self.demand.nodes
         return frozenset(
             name
@@ -88,7 +88,7 @@ class NodeChoice(NodeOutcomes):
         ranking = self.ranking
         while (found := ranking.best()) is not None and not found[1].has_picks:
             name = found[0]
-            searched = self.solve(name) if ranking.shared else self.outcome_of_node(name, has_picks=True)
+            searched = self.solve(name) if ranking.shared else self.by_node(has_picks=True)(name)
             ranking.correct(name, searched)
         return found
 

@@ -77,39 +77,44 @@ class NodeOutcomes:
                 ranking.observed[key] = found
         return found
 
-    def outcome_of_node(self, name: str, *, has_picks: bool = False) -> Outcome:
-        """Return the outcome of one node; nodes of one state on which the same devices match share it.
+    def by_node(self, *, has_picks: bool = False) -> Callable[[str], Outcome]:
+        """Return the function that computes the outcome of a node by its name. Hot path: all it needs is local.
 
-        `has_picks`: return a searched outcome, no estimate.
+        Nodes of one state on which the same devices match share an outcome, unless the query may observe more on them.
+        `has_picks`: outcomes are searched, not estimated.
         """
         if not self.reuse:
-            return self.solve(name)
-        ranking = self.ranking
-        key = self._observable_key(name)
-        found = ranking.observed.get(key) if key is not None else None
-        if found is None or (has_picks and isinstance(found, Solved) and not found.has_picks):
-            found = (None if has_picks else self._estimate(name)) or self.solve(name)
-            # An error names the node's own device.
-            if key is not None and not isinstance(found, NodeError):
-                ranking.observed[key] = found
-        return found
-
-    def _observable_key(self, name: str) -> object:
-        """Key of everything the query can observe on this node; None if it may observe more."""
-        query, scorer = self.query, self.ranking.scorer
-        view = self.state.view(name)
-        if not query.counted or view.node_class is None or view.unclassifiable:
-            return None
-        if not view.node_class.agrees([constraint.attribute for constraint in query.constraints]):
-            return None
+            return self.solve
+        query, ranking, solve, selectors = self.query, self.ranking, self.solve, self.state.selectors
+        scorer, observed = ranking.scorer, ranking.observed
+        view_of, state_of = self.state.view, self.node_states.of
+        attributes = [constraint.attribute for constraint in query.constraints]
         cache = self.state.query_cache
-        if not cache.comparable(scorer) or not cache.knows(query.amounts):
-            return None
-        matched = view.matched(query, self.state.selectors)
-        return None if matched is None else (self.node_states.of(name), matched)
+        sharing = query.counted and cache.comparable(scorer) and cache.knows(query.amounts)
 
-    def _estimate(self, name: str) -> Outcome | None:
-        return self.ranking.scorer.estimate(self.state.view(name), self.query, self.state.selectors)
+        def outcome(name: str) -> Outcome:
+            view = view_of(name)
+            node_class = view.node_class
+            matched = None
+            # A class without columns has one node, whose errors name its pools or attributes.
+            if (
+                sharing
+                and node_class is not None
+                and node_class.columns is not None
+                and (not attributes or node_class.agrees(attributes))
+            ):
+                matched = view.matched(query, selectors)
+            key = None if matched is None else (state_of(name), matched)
+            found = observed.get(key) if key is not None else None
+            if found is None or (has_picks and isinstance(found, Solved) and not found.has_picks):
+                estimate = None if has_picks else scorer.estimate(view, query, selectors)
+                found = estimate or solve(name)
+                # An error names the node's own device.
+                if key is not None and not isinstance(found, NodeError):
+                    observed[key] = found
+            return found
+
+        return outcome
 
     def known_or_solved(self, name: str) -> Outcome:
         """Return the kept outcome of a node, else a searched one, which the ranking then keeps."""

@@ -28,6 +28,8 @@ class RankedNodes(Ranking):
         super().__init__(scorer, query, MOST_OBSERVED)
         self._log = log
         self._outcomes: dict[str, Outcome] = {}
+        self._stamps: dict[str, int] = {}
+        """The stamp of each node's current heap entry; its other entries are out of date."""
 
     def catch_up(self, answer: Answer) -> None:
         """Drop the outcomes of the nodes that changed; renew them where the scorer compares nodes."""
@@ -35,27 +37,25 @@ class RankedNodes(Ranking):
         names = self._log.names()
         if changed is None:
             self._outcomes.clear()
+            self._stamps.clear()
             self._heaps.clear()
             changed = dict.fromkeys(names)
         for name in changed:
             self._outcomes.pop(name, None)
+            self._stamps.pop(name, None)
             if self.scorer.scans and name in names:
                 self.learn(name, answer(name))
 
     def learn(self, name: str, outcome: Outcome) -> None:
         """Keep the outcome of a node."""
-        if isinstance(outcome, Solved):
-            # A copy per node: the identity of the outcome tells the current heap entry from older ones.
-            outcome = Solved(
-                outcome.ranks, outcome.score, outcome.picks, outcome.contention, has_picks=outcome.has_picks
-            )
         self._outcomes[name] = outcome
         if not isinstance(outcome, Solved):
+            self._stamps.pop(name, None)
             self.ordinary &= outcome is NOTHING
         else:
-            self._stamp += 1
+            self._stamp = self._stamps[name] = stamp = self._stamp + 1
             heap = self._heaps.setdefault(outcome.contention, [])
-            heappush(heap, (outcome.ranks, outcome.score, name, self._stamp, outcome))
+            heappush(heap, (outcome.ranks, outcome.score, name, stamp, outcome))
             if len(heap) > 64 + 4 * len(self._outcomes):
                 self._heaps[outcome.contention] = [entry for entry in heap if self._is_current(entry)]
                 heapify(self._heaps[outcome.contention])
@@ -76,4 +76,4 @@ class RankedNodes(Ranking):
         return None
 
     def _is_current(self, entry: Entry) -> bool:
-        return self._outcomes.get(entry[2]) is entry[4]
+        return self._stamps.get(entry[2]) == entry[3]
