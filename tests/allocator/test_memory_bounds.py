@@ -52,6 +52,7 @@ TABLES = (
     "search.singleplan",
     "strategies.learned",
     "strategies.least_fragmentation",
+    "strategies.pricedplans",
     "strategies.shareplan",
     "strategies.shares",
     "strategies.wholedevices",

@@ -5,7 +5,7 @@ that are true for all of them. Attributes whose values differ from node to node 
 which devices agree in them where they are compared; selectors that read one are evaluated node by node.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from apportion.allocator.memo import Memo, Memos, Topic
@@ -21,12 +21,23 @@ MOST_TEXTS = 4096
 Value = TypeVar("Value")
 
 
+class ClassGroup:
+    """The classes with equal template, limits and values of some attributes. Compared by identity."""
+
+    __slots__ = ("classes",)
+
+    def __init__(self) -> None:
+        self.classes = 0
+        """How many classes have been in the group."""
+
+
 class NodeClass(Memos):
     """The results that are true for every node of the class."""
 
     __slots__ = (
         "__weakref__",
         "_compared",
+        "_groups",
         "_query_keys",
         "_shared",
         "columns",
@@ -64,27 +75,37 @@ class NodeClass(Memos):
         self.selected: dict[SelectorTexts, Selected] = {}
         """At most `MOST_TEXTS`."""
         self.neighbours: Neighbours | None = None
+        self._groups: Memo[tuple[str, ...], ClassGroup | None] = Memo(MOST_TEXTS)
         self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
         self.memos: dict[Topic[Any, Any], dict[Any, Any]] = {}
 
     def table(self, topic: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""
-        named = tuple(names)
-        values = self.key_over(named)
-        if values is None:
+        group = self.group_over(tuple(names))
+        if group is None:
             return make()
-        key = topic, named, values
+        key = topic, group
         found: Value | None = self._shared.get(key)
         if found is None:
             found = self._shared[key] = make()
         return found
 
-    def key_over(self, names: Sequence[str]) -> object:
-        """Key shared by classes with equal template, limits and values of these attributes; None if one is per node."""
-        columns = self.columns
-        if columns is None or not self.per_node.isdisjoint(names):
-            return None
-        return self.template, self.limits, tuple([columns.get(name) for name in names])
+    def group_over(self, names: tuple[str, ...]) -> ClassGroup | None:
+        """Return the group of classes with equal template, limits and values of these attributes; None if one is per node.
+
+        The same object for all of them, so that upper modules compare no values. Hot path.
+        """
+        found = self._groups.get(names)
+        if found is None and names not in self._groups:
+            columns = self.columns
+            if columns is not None and self.per_node.isdisjoint(names):
+                key = names, self.template, self.limits, tuple([columns.get(name) for name in names])
+                found = self._shared.get(key)
+                if found is None:
+                    found = self._shared[key] = ClassGroup()
+                found.classes += 1
+            self._groups[names] = found
+        return found
 
     def query_key(self, query: Query, more: frozenset[str], selectors: SelectorLookup) -> object:
         """Key of everything that the query can observe on the class, with the attributes `more`; None if it may observe more."""
@@ -95,7 +116,7 @@ class NodeClass(Memos):
             reads = [selectors(text).reads for text in query.texts]
             names = more.union([constraint.attribute for constraint in query.constraints])
             names = names.union([name for read in reads for _, name in read or ()])
-            self._query_keys[key] = None if None in reads else self.key_over(sorted(names))
+            self._query_keys[key] = None if None in reads else self.group_over(tuple(sorted(names)))
         return self._query_keys[key]
 
     def covers(self, reads: Iterable[Reads]) -> bool:

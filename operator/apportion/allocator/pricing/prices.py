@@ -18,7 +18,7 @@ from apportion.allocator.node.counters import (
     GroupState,
     GroupType,
 )
-from apportion.allocator.node.nodeclass import NodeClass
+from apportion.allocator.node.nodeclass import ClassGroup, NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
@@ -157,8 +157,8 @@ class DemandPrices:
         self._cut_states = cut_states
         self.selectors = selectors
         self._group_prices: Memo[tuple[GroupType, Vector, Masks], GroupPrices] = Memo(MOST_KEPT)
-        self._by_columns: Memo[object, NodePrices] = Memo(MOST_KEPT)
-        """By the attributes that the mix reads: shared by classes with equal template and equal values of these."""
+        self._by_group: Memo[ClassGroup, NodePrices] = Memo(MOST_KEPT)
+        """By the classes with equal values of the attributes that the mix reads."""
         self._priced: Memo[object, Priced] = Memo(MOST_KEPT)
         """By alternatives and group prices: shared by plans of several classes."""
         self._reads: dict[frozenset[str], tuple[str, ...] | None] = {}
@@ -197,21 +197,24 @@ class DemandPrices:
         return keep(node_prices.priced, plan, found, MOST_KEPT)
 
     def _of_class(self, view: NodeView, node_class: NodeClass) -> NodePrices:
-        """Return the one object for all classes with equal template and equal values of the attributes read."""
-        per_node = node_class.per_node
-        if per_node not in self._reads:
-            self._reads[per_node] = self._attributes_read(node_class)
-        names = self._reads[per_node]
-        key = node_class.key_over(names) if names is not None else None
-        if key is None:
+        """Return the one object for all classes of a group over the attributes read."""
+        names = self.attributes_read(node_class)
+        group = node_class.group_over(names) if names is not None else None
+        if group is None:
             return self._make(view)
-        found = self._by_columns.get(key)
+        found = self._by_group.get(group)
         if found is None:
-            found = self._by_columns[key] = self._make(view)
+            found = self._by_group[group] = self._make(view)
         return found
 
-    def _attributes_read(self, node_class: NodeClass) -> tuple[str, ...] | None:
-        """Return the attributes that the mix's selectors read on nodes of the class; None: it may be any."""
+    def attributes_read(self, node_class: NodeClass) -> tuple[str, ...] | None:
+        """Return the attributes that the mix's selectors read on nodes of the class, in order; None: it may be any."""
+        per_node = node_class.per_node
+        if per_node not in self._reads:
+            self._reads[per_node] = self._find_attributes_read(node_class)
+        return self._reads[per_node]
+
+    def _find_attributes_read(self, node_class: NodeClass) -> tuple[str, ...] | None:
         names: set[str] = set()
         for entry in self.mix:
             if entry.alternative is None:

@@ -43,12 +43,10 @@ class AlternativeShares(NamedTuple):
 class SharePlan:
     """The devices of all alternatives. Compared by identity."""
 
-    __slots__ = ("alternatives", "classes")
+    __slots__ = ("alternatives",)
 
     def __init__(self, alternatives: tuple[AlternativeShares, ...]) -> None:
         self.alternatives = alternatives
-        self.classes = 0
-        """How many node classes have used the plan."""
 
 
 PlanKey: TypeAlias = tuple[Query, tuple[int, ...]]
@@ -84,17 +82,10 @@ def share_plan(view: NodeView, query: Query, selectors: SelectorLookup) -> Share
         key = query, matched
         if key in kept:
             return kept[key]
-        return _keep(kept, key, _read(view, query, selectors))
+        return keep(kept, key, _read(view, query, selectors), PLANS.most)
     names = sorted({name for read in reads for _, name in read or ()})
-    return _keep(
-        kept, key, node_class.table(("share plan", query), names, lambda: _read(view, query, selectors))
-    )
-
-
-def _keep(kept: dict[PlanKey, SharePlan | None], key: PlanKey, plan: SharePlan | None) -> SharePlan | None:
-    if plan is not None:
-        plan.classes += 1
-    return keep(kept, key, plan, PLANS.most)
+    made = node_class.table(("share plan", query), names, lambda: _read(view, query, selectors))
+    return keep(kept, key, made, PLANS.most)
 
 
 def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> SharePlan | None:

@@ -6,26 +6,20 @@ look-up per device, or one for all devices where another class is alike. Hot pat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from apportion.allocator.memo import Memo, keep
+from apportion.allocator.memo import keep
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.freeshares import FreeShares
 from apportion.allocator.pricing.places import Uses
-from apportion.allocator.pricing.prices import DemandPrices, NodePrices
+from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.pricing.shareprices import MOST_KEPT, SharePrices
 from apportion.allocator.rules.query import Alternative, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import BROKEN, NOTHING, Contention, Outcome, Solved
 from apportion.allocator.search.search import Pick
-from apportion.allocator.strategies.shareplan import AlternativeShares, SharePlan, share_plan
+from apportion.allocator.strategies.pricedplans import DeviceShare, Loss, PricedPlan, PricedPlans
 from apportion.allocator.strategies.singledevice import nearest
-
-MOST_ESTIMATES = 4096
-"""Estimates kept per priced plan."""
-
-FEW_CLASSES = 8
-"""Up to so many node classes with one plan, looking for an outcome that they share costs more than it saves."""
 
 _UNUSED: Mapping[str, int] = {}
 
@@ -44,65 +38,31 @@ class ShareCosts(Protocol):
         ...
 
 
-Loss: TypeAlias = tuple[int, int]
-"""Value lost, and value before."""
-
-
-class DeviceShare(NamedTuple):
-    """What an alternative consumes of one device."""
-
-    device: int
-    own: Mapping[str, int]
-    """Amounts in 10^-9 by capacity."""
-    most: Mapping[str, int]
-    """By capacity the amount that others may use beside it, in 10^-9."""
-    losses: dict[object, Loss | None]
-    """By what others use; None where the share does not fit."""
-    kind: int
-    """Of two devices of one kind that are used alike, it does not matter which one is taken, but for their places on the node."""
-
-
 Rated: TypeAlias = tuple[Loss, DeviceShare, object]
 """A device that has enough left, with what it loses and what is in use of it."""
-
-
-class PricedPlan:
-    """A plan on nodes with equal prices. Compared by identity."""
-
-    __slots__ = ("alternatives", "estimates", "plan")
-
-    def __init__(self, plan: SharePlan, alternatives: tuple[tuple[DeviceShare, ...], ...]) -> None:
-        self.plan = plan
-        self.alternatives = alternatives
-        self.estimates: Memo[object, Outcome | None] = Memo(MOST_ESTIMATES)
-        """By holdings; None where the choice among devices may affect the score."""
 
 
 class PricedShares:
     """Outcomes under one demand mix."""
 
     def __init__(self, prices: DemandPrices, share_prices: SharePrices, costs: ShareCosts) -> None:
-        self._prices = prices
+        self._plans = PricedPlans(prices, share_prices)
         self._share_prices = share_prices
         self._costs = costs
-        self._priced: Memo[tuple[NodePrices, SharePlan], PricedPlan] = Memo(MOST_KEPT)
-        self._losses: Memo[object, dict[object, Loss | None]] = Memo(MOST_KEPT)
-        """By price row and amounts: shared by devices of several classes."""
 
     def solved(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
         """Return the outcome of a node with its picks."""
-        plan = share_plan(view, query, selectors)
-        return self._solve(view, query, self._price(view, plan)) if plan is not None else None
+        priced = self._plans.of(view, query, selectors)
+        return self._solve(view, query, priced) if priced is not None else None
 
     def outcome(
         self, view: NodeView, query: Query, selectors: SelectorLookup, holdings: object
     ) -> Outcome | None:
         """Return the outcome of all nodes with these holdings on which the same devices match."""
-        plan = share_plan(view, query, selectors)
-        if plan is None:
+        priced, many = self._plans.of_group(view, query, selectors)
+        if priced is None:
             return None
-        priced = self._price(view, plan)
-        if plan.classes > FEW_CLASSES:
+        if many:
             estimates = priced.estimates
             found = estimates.get(holdings)
             if found is None and holdings not in estimates:
@@ -192,7 +152,7 @@ class PricedShares:
             return self._solved(view, query.slots[0].alternatives[number], number, chosen, ())
         return NOTHING if view.invalid is None else BROKEN
 
-    def _rate(self, view: NodeView, shares: Sequence[DeviceShare]) -> list[tuple[Loss, DeviceShare, object]]:
+    def _rate(self, view: NodeView, shares: Sequence[DeviceShare]) -> list[Rated]:
         """Return the devices that have enough left."""
         exclusive, in_use = view.exclusive, self._costs.free(view).in_use
         rated: list[Rated] = []
@@ -230,44 +190,6 @@ class PricedShares:
             return None
         before = self._share_prices.worth(view, share.device, used)
         return before - self._share_prices.worth(view, share.device, used, share.own), before
-
-    def _price(self, view: NodeView, plan: SharePlan) -> PricedPlan:
-        node_prices = self._prices.of(view)
-        key = node_prices, plan
-        found = self._priced.get(key)
-        if found is None:
-            kinds: dict[object, int] = {}
-            alternatives = tuple(
-                [self._price_alternative(view, node_prices, each, kinds) for each in plan.alternatives]
-            )
-            found = self._priced[key] = PricedPlan(plan, alternatives)
-        return found
-
-    def _price_alternative(
-        self,
-        view: NodeView,
-        node_prices: NodePrices,
-        alternative: AlternativeShares,
-        kinds: dict[object, int],
-    ) -> tuple[DeviceShare, ...]:
-        shares = []
-        for index, amounts in alternative.devices:
-            key = self._share_prices.row(view, index), amounts.key
-            losses = self._losses.get(key)
-            if losses is None:
-                losses = self._losses[key] = {}
-            sets = tuple([mask >> index & 1 for mask in node_prices.set_masks])
-            rooms = tuple(
-                [
-                    (number, *most.items())
-                    for number, room in enumerate(node_prices.rooms)
-                    for device, most in room.devices
-                    if device == index
-                ]
-            )
-            kind = kinds.setdefault((key, sets, rooms), len(kinds))
-            shares.append(DeviceShare(index, amounts.own, amounts.most, losses, kind))
-        return tuple(shares)
 
 
 def _fits(used: Mapping[str, int], most: Mapping[str, int]) -> bool:
