@@ -80,3 +80,24 @@ def test_attributes_that_no_claim_reads_make_no_node_classes() -> None:
             spread = int(found.node[1:])
             assert not any(spread >> int(name.removeprefix("gpu-")) & 1 for name in marked), found.node
     assert state.class_count > len(NODES) // 2
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_selector_of_per_node_attributes_chooses_no_node_that_is_gone_or_has_no_devices_left(
+    strategy: Strategy,
+) -> None:
+    """Such outcomes are kept by node; each of 120 nodes has a value of its own, and the best ones leave one by one."""
+    devices = {name: device("gpu-0") for name in NODES}
+    for name, row in devices.items():
+        row["attributes"]["uuid"] = {"string": f"GPU-{name}"}
+    state = cluster(*(device_slice(name, name, [row]) for name, row in devices.items()), nodes=NODES)
+    chosen = []
+    for number in range(6):
+        found = ask(state, f'{A}.uuid != "none"', strategy)
+        assert isinstance(found, Decision)
+        chosen.append(found.node)
+        if number % 2:
+            state.hold(f"c{number}", found.allocations[0].results)
+        else:
+            state.drop_node(found.node)
+    assert chosen == NODES[:6]
