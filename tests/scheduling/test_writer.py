@@ -1,5 +1,6 @@
 """Fenced writes to claims and pods of a real API server."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -8,12 +9,13 @@ from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
-from apportion.dra.claim import PROTECTION_FINALIZER
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
 from apportion.scheduling.writer import Writer
+from testbed.controlplane import ControlPlane
 from tests.scheduling.written import allocate, claim, read
 
 ANSWER = Allocation(
@@ -103,3 +105,21 @@ async def test_nothing_is_written_without_the_lease(client: Client, namespace: s
     with pytest.raises(NotLeading):
         await allocate(writer, made, ANSWER)
     assert (await read(client, namespace)).version == made.version
+
+
+async def test_a_namespace_does_not_wait_for_all_writes_of_another(
+    client: Client, namespace: str, control_plane: ControlPlane
+) -> None:
+    """A large group has many; what came after them in another namespace is written after one or two."""
+    writer = Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC), concurrency=1)
+    many = [await claim(client, namespace, name=f"c{number}") for number in range(6)]
+    one = await claim(client, await control_plane.make_namespace())
+    written: list[str] = []
+
+    async def protect(each: Claim) -> None:
+        await writer.protect(each)
+        written.append(each.namespace)
+
+    await asyncio.gather(*(protect(each) for each in (*many, one)))
+
+    assert written.index(one.namespace) <= 2

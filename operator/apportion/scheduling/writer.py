@@ -1,11 +1,11 @@
 """Writer: the writes to claims, their templates and pods, fenced by the lease.
 
 In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
+Namespaces take turns where more writes wait than may be under way at once.
 Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
 test of the uid), so that the server refuses a stale decision.
 """
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
+from apportion.scheduling.writeturns import WriteTurns
 
 
 class Writer:
@@ -37,7 +38,7 @@ class Writer:
         self._client = client
         self._fence = fence
         self._now = now
-        self._slots = asyncio.Semaphore(concurrency)
+        self._turns = WriteTurns(concurrency)
 
     async def protect(self, claim: Claim) -> str:
         """Write the finalizer, unless it is there; returns the resourceVersion of the claim with it.
@@ -48,7 +49,7 @@ class Writer:
         finalizer = _finalizer(claim)
         if finalizer in claim.finalizers:
             return claim.version
-        async with self._slots:
+        async with self._turns.of(claim.namespace):
             return await self._finalizers(claim, claim.version, [*claim.finalizers, finalizer])
 
     async def allocate(
@@ -58,7 +59,7 @@ class Writer:
 
         Raises Overtaken when the claim changed since, Missing when it is gone, Unanswered when nobody knows.
         """
-        async with self._slots:
+        async with self._turns.of(claim.namespace):
             stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             change: dict[str, Any] = {"allocation": allocation.to_json() | {"allocationTimestamp": stamp}}
             if user is not None:
@@ -71,7 +72,7 @@ class Writer:
         Afterwards it has another one, so that the server refuses an allocation that depends on this one (ADR 13). Raises
         Overtaken when it had another one already, Missing when the claim is gone: then the same holds.
         """
-        async with self._slots:
+        async with self._turns.of(claim.namespace):
             kept = [each for each in claim.finalizers if each != _finalizer(claim)]
             await self._finalizers(claim, version, kept)
 
@@ -84,7 +85,7 @@ class Writer:
         where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
         A pod that is bound to another node than that of the devices cannot use them.
         """
-        async with self._slots:
+        async with self._turns.of(claim.namespace):
             self._fence()
             try:
                 raw = await self._client.get(CLAIMS, claim.name, namespace=claim.namespace)
@@ -124,14 +125,14 @@ class Writer:
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
-        async with self._slots:
+        async with self._turns.of(claim.namespace):
             kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
             with suppress(Missing):
                 await self._finalizers(claim, claim.version, kept)
 
     async def ungate(self, pod: Pod) -> None:
         """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
-        async with self._slots:
+        async with self._turns.of(pod.namespace):
             self._fence()
             at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
             body = [
@@ -144,7 +145,7 @@ class Writer:
 
     async def make(self, template: Template) -> None:
         """Make a ResourceClaimTemplate, unless there is one of its name."""
-        async with self._slots:
+        async with self._turns.of(template.namespace):
             self._fence()
             wanted = {"deviceClassName": template.device_class, "count": template.count}
             body = {
