@@ -14,7 +14,8 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.strategies.shares import FEW_CLASSES, PricedShares
+from apportion.allocator.strategies.pricedplans import FEW_CLASSES
+from apportion.allocator.strategies.shares import PricedShares
 from apportion.allocator.terms import Terms
 from apportion.dra.slice import Slice
 from tests.allocator.builders import ROOT, Raw, amounts, claim, cluster, device, device_request, device_slice
