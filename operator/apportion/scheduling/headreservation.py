@@ -4,6 +4,7 @@ In: what was just decided, and what waits. Out: reservations.
 """
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -24,12 +25,12 @@ class HeadReservation:
 
     def reserve_at_once(self, queued: Queued) -> None:
         """Reserve devices for one that was decided just now, if it was refused and no other has to give way: those behind it then go around."""
-        if not isinstance(queued, CrossGroupDemand) and self._decider.reservations.has_place(queued):
+        if _may_wait(queued) and self._decider.reservations.has_place(queued):
             self.reserve((queued,))
 
     def reserve(self, waiting: Iterable[Queued]) -> None:
         """Reserve devices for the first of those that were refused and wait on."""
-        others = [each for each in waiting if not isinstance(each, CrossGroupDemand)]
+        others = [each for each in waiting if _may_wait(each)]
         for head in self._decider.reservations.renew(others, self._may_have, self._is_evaluated):
             if isinstance(head, WaitingDemand):
                 self._decider.refusals.cover(head, None)
@@ -50,3 +51,8 @@ class HeadReservation:
             return not self._preparing.waits(demand)
         except BrokenInput:
             return False
+
+
+def _may_wait(queued: Queued) -> TypeGuard[Head]:
+    """Say whether one waits for devices: a group of which all pods that there are have theirs waits for pods."""
+    return not isinstance(queued, CrossGroupDemand) and bool(members_of(queued))
