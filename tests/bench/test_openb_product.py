@@ -54,7 +54,7 @@ def test_the_product_prints_the_line_of_every_policy(data: Path, strategy: str, 
 def test_the_time_of_claims_is_added_on_request(data: Path) -> None:
     """Claims per second, and the milliseconds of a claim."""
     (line,) = lines(data, "--strategy", "LeastFragmentation", "--times", "--seed", "3")
-    assert list(line)[4:] == ["claimsPerSecond", "p50Ms", "p99Ms"]
+    assert list(line)[4:] == ["claimsPerSecond", "p50Ms", "p99Ms", "maxMs"]
 
 
 def test_variants_are_replayed_with_the_product_and_with_fgd(data: Path) -> None:
