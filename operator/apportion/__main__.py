@@ -18,6 +18,7 @@ from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, migrate, node, release, select
 from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
+from apportion.cli.answers.why import why
 from apportion.cli.crds import crds
 from apportion.cli.world.snapshot import snapshot
 from apportion.errors import ApportionError
@@ -195,6 +196,7 @@ app.command("migrate")(migrate.migrate)
 app.command("snapshot")(snapshot)
 app.command("free")(free)
 app.command("fit")(fit)
+app.command("why")(why)
 
 
 @app.command()

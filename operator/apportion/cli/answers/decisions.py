@@ -33,13 +33,13 @@ from apportion.scheduling.waitingqueue import waiting_demands
 class Reason:
     """Why there is no decision."""
 
-    token: str
+    name: str
     """One word, the reason of the operator's Event about a claim."""
     text: str
     refusal: Refusal | None = None
     """What the allocator found, where it was asked."""
     over: OverLimit | None = None
-    """The limit of a quota that is in the way."""
+    """The limit of a quota that is too low."""
 
 
 class Decisions:
@@ -130,8 +130,8 @@ class _LastEvent(Recorder):
 
     def take(self, refusal: Refusal | None = None) -> Reason:
         """Return what was recorded since the last call."""
-        (token, text), self._last = self._last, ("", "")
-        return Reason(token, text, refusal)
+        (name, text), self._last = self._last, ("", "")
+        return Reason(name, text, refusal)
 
 
 def joined(demands: Sequence[WaitingDemand]) -> WaitingDemand:

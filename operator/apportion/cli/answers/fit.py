@@ -98,7 +98,7 @@ def _plain(found: Placed) -> dict[str, Any]:
 
 def plain_reason(reason: Reason) -> dict[str, Any]:
     """Return a reason as plain data."""
-    found: dict[str, Any] = {"reason": reason.token, "message": reason.text}
+    found: dict[str, Any] = {"reason": reason.name, "message": reason.text}
     if reason.refusal is not None:
         found["explanation"] = reason.refusal.explanation.to_json()
     return found
@@ -107,9 +107,9 @@ def plain_reason(reason: Reason) -> dict[str, Any]:
 def say_reason(console: Console, reason: Reason) -> None:
     """Write why there is no decision, with the funnel of each group of nodes where the allocator was asked."""
     if reason.refusal is None:
-        say(console, f"{reason.token}: {reason.text}")
+        say(console, f"{reason.name}: {reason.text}")
         return
-    say(console, f"{reason.token}:")
+    say(console, f"{reason.name}:")
     say(console, render(reason.refusal.explanation))
 
 

@@ -4,8 +4,9 @@ In: objects as plain JSON, and changes of them. Out: the snapshot, with what lay
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
@@ -16,6 +17,9 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 from apportion.partitions.layouts import layout_plans
+
+Change: TypeAlias = tuple[Key, Json | None]
+"""An object as it is to be; None: it is gone."""
 
 
 class World:
@@ -60,6 +64,25 @@ class World:
         kind = kind_of(raw)
         if kind is not None:
             self.snapshot.observe(kind, "DELETED", _identified(raw, key))
+
+    @contextmanager
+    def changed(self, changes: Iterable[Change]) -> Iterator[None]:
+        """Change the world within a block. A claim that loses its devices in it must have no pods that run."""
+        before: list[tuple[Key, Json | None]] = []
+        try:
+            for key, raw in changes:
+                before.append((key, self.objects.get(key)))
+                self._set(key, raw)
+            yield
+        finally:
+            for key, raw in reversed(before):
+                self._set(key, raw)
+
+    def _set(self, key: Key, raw: Json | None) -> None:
+        if raw is not None:
+            self.put(raw)
+        elif key in self.objects:
+            self.drop(key)
 
     def unreadable(self) -> list[BrokenInput]:
         """Return what is wrong with the objects that cannot be read."""

@@ -1,0 +1,115 @@
+"""Situation: how a claim or a pod is: served, waiting, or nothing that anybody will serve as it is.
+
+In: a world, the name of a claim or pod. Out: the demand that waits, or the claims that are served, or why there is neither.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apportion.api.contract import GATE
+from apportion.cli.answers.decisions import Decisions, Reason
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.scheduling.waiting import UnknownScheduler, WaitingDemand, immediate, ready
+from apportion.scheduling.waitingqueue import waiting_demands
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One of `demand`, `reason` and served claims."""
+
+    claims: tuple[Claim, ...]
+    """Those that were asked about; where neither demand nor reason is given they have their devices."""
+    demand: WaitingDemand | None = None
+    reason: Reason | None = None
+
+
+def claim_situation(snapshot: Snapshot, decisions: Decisions, claim: Claim) -> Situation:
+    """Return how a claim is."""
+    if claim.allocation is not None:
+        return Situation((claim,))
+    return _waiting(snapshot, decisions, (claim,), None)
+
+
+def pod_situation(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Situation:
+    """Return how a pod is."""
+    if not pod.claims:
+        return Situation(
+            (), reason=Reason("NoClaims", "it names no claims: kube-scheduler alone decides about it")
+        )
+    others = [gate for gate in pod.gates if gate != GATE]
+    if others:
+        text = f"spec.schedulingGates: {', '.join(others)} must go first; then it is apportion's turn"
+        return Situation((), reason=Reason("OtherGates", text))
+    found = []
+    for entry in pod.claims:
+        if entry.needless:
+            continue
+        claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+        if claim is None:
+            what = (
+                f"ResourceClaim {pod.namespace}/{entry.claim} does not exist"
+                if entry.claim
+                else f"controller-manager has made no claim of ResourceClaimTemplate {entry.template} yet"
+            )
+            return Situation((), reason=Reason("NoClaim", f"spec.resourceClaims: {entry.name}: {what}"))
+        found.append(claim)
+    if all(claim.allocation is not None for claim in found):
+        return Situation(tuple(found))
+    return _waiting(snapshot, decisions, [claim for claim in found if claim.allocation is None], pod)
+
+
+def waiting_demand(snapshot: Snapshot, former: WaitingDemand) -> WaitingDemand | None:
+    """Return the demand of the same claims as it is now; None: they wait no longer."""
+    uids = {claim.uid for claim in former.claims}
+    return next(
+        (each for each in waiting_demands(snapshot)[0] if uids & {claim.uid for claim in each.claims}), None
+    )
+
+
+def _waiting(snapshot: Snapshot, decisions: Decisions, claims: Iterable[Claim], pod: Pod | None) -> Situation:
+    claims = tuple(claims)
+    demands, unservable = waiting_demands(snapshot)
+    uids = {claim.uid for claim in claims}
+    for demand in demands:
+        if any(claim.uid in uids for claim in demand.claims) and (pod is None or pod in demand.pods):
+            return Situation(claims, demand)
+    for found in unservable:
+        about = found.pod == pod if isinstance(found, UnknownScheduler) else found.claim.uid in uids
+        if about:
+            return Situation(claims, reason=decisions.unservable(found))
+    return Situation(claims, reason=_left_alone(snapshot, claims[0]))
+
+
+def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
+    """Return why a claim is no demand."""
+    broken = snapshot.broken.get(claim.uid)
+    if broken is not None:
+        return Reason("Unreadable", str(broken.error))
+    if claim.deleting:
+        return Reason("Deleting", f"claim {claim.key} is being deleted")
+    unknown, mixed = snapshot.managed.unknown(claim), snapshot.managed.mixes(claim)
+    if unknown:
+        return Reason("UnknownClass", f"DeviceClass {', '.join(sorted(unknown))} does not exist")
+    if mixed:
+        ours, theirs = (", ".join(sorted(each)) for each in mixed)
+        return Reason(
+            "MixedClasses", f"it names {ours}, which apportion manages, and {theirs}, which it does not"
+        )
+    if not snapshot.managed.owns(claim):
+        names = ", ".join(sorted(claim.classes))
+        return Reason(
+            "NotManaged",
+            f"apportion does not manage DeviceClass {names}: kube-scheduler allocates its devices",
+        )
+    users = [*snapshot.users(claim)]
+    if not users and not immediate(claim):
+        return Reason("NoPod", f"no pod names claim {claim.key}, and it has no annotation {GATE}: Immediate")
+    unready = [pod.key for pod in users if not ready(pod)]
+    return Reason(
+        "NotReady",
+        f"pod {', '.join(unready)} has other scheduling gates, has ended or is being deleted"
+        if unready
+        else "another claim of its pod is missing or cannot be served",
+    )
