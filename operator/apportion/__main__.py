@@ -18,6 +18,8 @@ from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, migrate, node, release, select
 from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
+from apportion.cli.answers.status import status
+from apportion.cli.answers.who import who
 from apportion.cli.answers.why import why
 from apportion.cli.crds import crds
 from apportion.cli.world.snapshot import snapshot
@@ -197,6 +199,8 @@ app.command("snapshot")(snapshot)
 app.command("free")(free)
 app.command("fit")(fit)
 app.command("why")(why)
+app.command("who")(who)
+app.command("status")(status)
 
 
 @app.command()

@@ -1,0 +1,82 @@
+"""`apportion status`: the cluster as a map of its cards.
+
+In: a cluster, live or from a file. Out: for each card of each node its slices, who holds them, the largest partition that fits and how
+scattered the free slices are; how many claims are served and wait. Exit status: 0 shown, 1 there are no cards, 2 bad input.
+"""
+
+from collections import Counter
+from dataclasses import asdict
+
+import typer
+from rich.console import Console
+
+from apportion.cli.answers.cards import Card, cards
+from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
+from apportion.cli.world.options import (
+    AddNodes,
+    Drivers,
+    File,
+    Kubeconfig,
+    Schedulers,
+    Source,
+    WithoutNode,
+    open_world,
+)
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.waitingqueue import waiting_demands
+
+
+def status(
+    world: File = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = "table",
+    without_node: WithoutNode = None,
+    add_nodes: AddNodes = None,
+    schedulers: Schedulers = None,
+    drivers: Drivers = None,
+) -> None:
+    """Show nodes, their cards as slices, who holds what, and what still fits."""
+    require_format(output)
+    snapshot = open_world(Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers)).snapshot
+    snapshot.state.settle()
+    found = [*cards(snapshot)]
+    counts = _counts(snapshot)
+    plain = {
+        "claims": counts,
+        "cards": [asdict(each) | {"device": str(each.device)} for each in found],
+    }
+    names = dict.fromkeys(each.node for each in found)
+    show(output, plain, names, lambda console: _draw(console, found, counts))
+    if not found:
+        raise typer.Exit(NOT_SERVED)
+
+
+def _counts(snapshot: Snapshot) -> dict[str, int]:
+    demands, unservable = waiting_demands(snapshot)
+    return {
+        "served": sum(claim.allocation is not None for claim in snapshot.claims.values()),
+        "waiting": sum(len(demand.claims) for demand in demands),
+        "unservable": len(unservable),
+    }
+
+
+def _draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
+    rows = [
+        (
+            each.node or "-",
+            each.device.name + (" (tainted)" if each.tainted else ""),
+            f"[{each.slices}]",
+            each.largest or "-",
+            "-" if each.fragmentation is None else f"{each.fragmentation:.0%}",
+            ", ".join(f"{letter} {claim}" for letter, claim in each.holders.items()) or "-",
+        )
+        for each in found
+    ]
+    console.print(table(("node", "card", "slices", "fits", "scattered", "held by"), rows, ("scattered",)))
+    models = Counter(each.model for each in found)
+    what = ", ".join(f"{count} {model}" for model, count in sorted(models.items())) or "no cards"
+    say(
+        console,
+        f"{what}; claims: {counts['served']} served, {counts['waiting']} waiting,"
+        f" {counts['unservable']} that nobody serves as they are",
+    )
