@@ -208,3 +208,11 @@ def test_other_outputs_say_the_same(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "1 of 1 would be placed; there is room for 3" in text
     assert row(asked["json"])["devices"][0]["device"] in text.replace("\n", "").replace(" ", "")
+
+
+def test_what_layouts_reserve_is_not_given_away(tmp_path: Path) -> None:
+    """A layout wants half of each card and has not cut it yet: no whole card is left, as for the operator."""
+    cluster = two_cards()
+    assert ask(tmp_path, cluster, claim(request("gpu"))).exit_code == 0
+    cluster.layout()
+    assert ask(tmp_path, cluster, claim(request("gpu"))).exit_code == 1

@@ -1,0 +1,106 @@
+"""The commands that only read, for a person with the role `view`, on the installation that other tests use."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from tests.e2e.tenant import GPU, PATIENCE, Tenant, claim, pod, request
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+PERSON = "person-who-views"
+PROGRAMS = Path(sys.executable).parent
+
+
+@pytest.fixture
+async def person(installation: Installation) -> AsyncIterator[Path]:
+    """Give the kubeconfig of a person who has the role `view` and nothing else."""
+    api = installation.cluster.api
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    subject = {"kind": "User", "name": PERSON, "apiGroup": "rbac.authorization.k8s.io"}
+    await api.create(RBAC, {"metadata": {"name": PERSON}, "roleRef": role, "subjects": [subject]})
+    yield installation.cluster.client_kubeconfig(PERSON)
+    await api.delete(f"{RBAC}/{PERSON}")
+
+
+async def run(program: Path, *arguments: str, kubeconfig: Path) -> tuple[int, str, str]:
+    """Run a command as the person."""
+    path = os.pathsep.join((str(PROGRAMS), os.environ.get("PATH", "")))
+    process = await asyncio.create_subprocess_exec(
+        str(program), *arguments,
+        env={**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig), "COLUMNS": "80"},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_a_person_with_the_view_role_sees_asks_and_takes_a_snapshot_home(
+    installation: Installation, team: Tenant, person: Path, tmp_path: Path, binaries: Binaries
+) -> None:
+    """`kubectl apportion` and `apportion` answer live as they do offline; what they say would fit, the operator serves."""
+    await team.make(claim("held", request(GPU)))
+    await team.make(pod("holder", "held"))
+    await team.running("holder")
+    [device] = await team.allocated("held")
+    node, name = device.split("/")
+    await team.make(claim("much", request(GPU, count=9)))
+    await team.make(pod("greedy", "much"))
+    await team.event("much", "NotAllocated")
+    kubectl = binaries["kubectl"]
+
+    async def asked(*arguments: str, status: int = 0) -> Any:
+        code, out, err = await run(kubectl, "apportion", *arguments, "-o", "json", kubeconfig=person)
+        assert (code, err) == (status, ""), out
+        return json.loads(out)
+
+    # RBAC's aggregation is a controller's work.
+    await eventually(
+        lambda: run(kubectl, "apportion", "free", kubeconfig=person),
+        lambda found: found[0] == 0,
+        within=PATIENCE,
+    )
+    who = await asked("who", f"{node}/{name}")
+    assert [(row["claim"], row["pods"]) for row in who["holders"]] == [
+        (f"{team.namespace}/held", [f"{team.namespace}/holder"])
+    ]
+    card = next(
+        each for each in (await asked("status"))["cards"] if each["device"].endswith(f"{node}/{name}")
+    )
+    assert [*card["holders"].values()] == [f"{team.namespace}/held"]
+    assert (await asked("why", "pod", f"{team.namespace}/holder"))["devices"][0]["node"] == node
+    waits = await asked("why", "claim", "much", "-n", team.namespace, status=1)
+    assert waits["reason"] == "NotAllocated"
+    said = await team.event("much", "NotAllocated")
+    assert waits["message"].split(": ")[1] == said["message"].split(": ")[1]
+
+    code, world, _ = await run(PROGRAMS / "apportion", "snapshot", kubeconfig=person)
+    assert code == 0
+    (tmp_path / "world.json").write_text(world)
+    offline = ("--world", str(tmp_path / "world.json"))
+    assert await asked("free") == await asked("free", *offline)
+    (tmp_path / "claims.json").write_text(json.dumps(claim("c", request(GPU, count=2))))
+    fits = await asked("fit", "-f", str(tmp_path / "claims.json"), "-n", team.namespace, *offline)
+    live = await asked("fit", "-f", str(tmp_path / "claims.json"), "-n", team.namespace)
+    assert fits == live
+    assert fits["asked"][0]["most"] >= 1
+    await team.make(claim("c", request(GPU, count=2), annotations={"apportion.dev/allocation": "Immediate"}))
+    assert len(await team.allocated("c")) == 2
+
+
+async def test_a_person_without_rights_is_refused_in_one_sentence(installation: Installation) -> None:
+    """The server's own words, and exit status 2."""
+    nobody = installation.cluster.client_kubeconfig("person-without-rights")
+    code, out, err = await run(PROGRAMS / "apportion", "status", kubeconfig=nobody)
+    assert (code, out) == (2, "")
+    assert "cannot list resource" in err
+    assert "Traceback" not in err
