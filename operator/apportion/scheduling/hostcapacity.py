@@ -42,6 +42,8 @@ class HostCapacity:
         self._pods: dict[str, tuple[str, Pod]] = {}
         """Pods that allocations send to a node, by UID."""
         self._promised: dict[str, dict[str, int]] = {}
+        self._kept: dict[str, dict[str, Resources]] = {}
+        """What is kept free on a node for pods that come later, by node and by who keeps it."""
         self._taken: dict[str, HostResources] = {}
         self._shared = False
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
@@ -92,6 +94,17 @@ class HostCapacity:
             del self._promised[node], self._taken[node]
         self._changes.add(node, most=MOST_CHANGES)
 
+    def keep(self, key: str, amounts: Mapping[str, Resources]) -> None:
+        """Keep so much free on nodes for pods that come later, instead of what `key` kept before; nothing ends it."""
+        for node in [node for node, kept in self._kept.items() if key in kept]:
+            del self._kept[node][key]
+            if not self._kept[node]:
+                del self._kept[node]
+            self._changes.add(node, most=MOST_CHANGES)
+        for node, amount in amounts.items():
+            self._kept.setdefault(node, {})[key] = amount
+            self._changes.add(node, most=MOST_CHANGES)
+
     @property
     def taken(self) -> Mapping[str, HostResources]:
         """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
@@ -101,8 +114,8 @@ class HostCapacity:
     def left(self, node: str, names: Iterable[str]) -> dict[str, int]:
         """Return what a node has left of each of these resources, below zero where it is overcommitted."""
         allocatable, load = self.nodes[node].allocatable, self._load(node)
-        promised = self._promised.get(node, {})
-        return {name: allocatable.get(name, 0) - load.get(name, 0) - promised.get(name, 0) for name in names}
+        used = load, self._promised.get(node, {}), *self._kept.get(node, {}).values()
+        return {name: allocatable.get(name, 0) - sum([each.get(name, 0) for each in used]) for name in names}
 
     def fitting(
         self, pods: Sequence[Pod], *, preempting: bool = False
@@ -151,7 +164,7 @@ class HostCapacity:
         if fit.above is not None:
             gone = self._removable(node.name, fit.above)
             load = {name: amount - gone.get(name, 0) for name, amount in load.items()}
-        used = load, self._promised.get(node.name, {})
+        used = load, self._promised.get(node.name, {}), *self._kept.get(node.name, {}).values()
         short = lacking(node, fit.wanted, *used, backed=self._backed)
         return f"too little {short}" if short is not None else None
 
@@ -162,12 +175,11 @@ class HostCapacity:
         node = self.nodes.get(name)
         if node is None:
             return False
-        load, promised = self._load(name), self._promised.get(name, {})
-        beside, freed = tuple(beside), tuple(freed)
+        kept = self._kept.get(name, {}).values()
+        taken = (self._load(name), self._promised.get(name, {}), *kept, *beside)
+        freed = tuple(freed)
         used = {
-            resource: load.get(resource, 0)
-            + promised.get(resource, 0)
-            + sum([each.get(resource, 0) for each in beside])
+            resource: sum([each.get(resource, 0) for each in taken])
             - sum([each.get(resource, 0) for each in freed])
             for resource in wanted
         }
@@ -184,6 +196,8 @@ class HostCapacity:
         for name in frozenset().union(*fits):
             node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
             taken, counts = Counter(promised), list[int]()
+            for kept in self._kept.get(name, {}).values():
+                taken.update(kept)
             for shape, nodes in zip(equal, fits, strict=True):
                 count = len(shape) if name in nodes else 0
                 for resource, amount in total(shape[:1]).items():

@@ -29,9 +29,9 @@ class FurtherNodes:
     def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
         """Return what to ask of the allocator, if need be about nodes where pods have to go; or, for people, why no node could take the pods.
 
-        `no_node`: the latter, if it is known already.
+        `no_node`: the latter, if it is known already, but for nodes that are reserved.
         """
-        asked = no_node or self._candidates.ask(demand, capacity)
+        asked = self._reserved.ask(demand, capacity, no_node)
         return asked if isinstance(asked, Demand) else self._preempting(demand, capacity) or asked
 
     def decide(

@@ -3,6 +3,7 @@
 In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
+from apportion.dra.pod import Pod
 from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
@@ -59,6 +61,26 @@ def plan(
         now=now,
         prefer=candidates.idle,
     )
+
+
+def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Resources]:
+    """Return what has to stay free on the nodes of a plan for the pods of its head, beside what becomes free there until they start."""
+    members = members_of(head)
+    wanted: dict[str, Counter[str]] = {}
+    awaited: dict[str, dict[str, Pod]] = {}
+    for place in found.places:
+        node = place.decision.node
+        wanted.setdefault(node, Counter()).update(total(unplaced(members[place.member], snapshot)))
+        awaited.setdefault(node, {}).update(
+            (pod.uid, pod)
+            for claim in snapshot.claims_of(place.awaited)
+            for pod in snapshot.users(claim)
+            if not pod.finished and pod.node in (None, node)
+        )
+    lacking = {
+        node: dict(amounts - Counter(total([*awaited[node].values()]))) for node, amounts in wanted.items()
+    }
+    return {node: amounts for node, amounts in lacking.items() if amounts}
 
 
 def _member(head: Head, demand: WaitingDemand, candidates: Candidates, snapshot: Snapshot) -> Member:

@@ -1,8 +1,10 @@
 """Reservation: devices that are kept for one head, and which of two plans for it is the better one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from apportion.allocator.reservation import ReservationPlan
+from apportion.dra.node import Resources
 from apportion.scheduling.backfill.heads import Head, key_of
 
 STARTED = 5.0
@@ -30,6 +32,8 @@ class Reservation:
     """When devices were first reserved for it, in seconds since 1970."""
     planned: float
     """When it was last looked for an earlier start elsewhere, by the clock."""
+    room: Mapping[str, Resources] = field(default_factory=dict)
+    """What is kept free on its nodes beside devices, by node."""
     compared: Compared | None = None
     """What was known then; None: nothing that counts later."""
 

@@ -22,7 +22,7 @@ from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.planning import plan
+from apportion.scheduling.backfill.planning import plan, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
@@ -231,6 +231,8 @@ class Reservations(ReservedDevices):
             self.drop(key)
         elif not is_same(found, reservation.plan):
             self._put(reservation, found)
+        else:
+            self._keep_room(reservation, found)
 
     def _planned(self, head: Head, only: frozenset[str] | None) -> ReservationPlan | None:
         """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
@@ -271,8 +273,16 @@ class Reservations(ReservedDevices):
                 self.drop(key_of(each.head))
         reservation.plan = found
         self._snapshot.state.hold(reservation.key, found.results)
+        self._keep_room(reservation, found)
         demands = members_of(reservation.head)
         reservationevents.reserved(self._recorder, demands, found, reservation.since, self._awaited(found))
+
+    def _keep_room(self, reservation: Reservation, found: ReservationPlan) -> None:
+        kept = room(found, reservation.head, self._snapshot)
+        if kept != reservation.room:
+            reservation.room = kept
+            self._capacity.keep(reservation.key, kept)
+            self._snapshot.retry_epoch += 1
 
     def _awaited(self, found: ReservationPlan) -> list[Pod]:
         keys = {key: None for place in found.places for key in place.awaited}

@@ -1,7 +1,7 @@
 """ReservedDevices: holds for reservations, and who may use the devices until then.
 
-In: reservations. Out: holds in the allocator's state under `reserve:<key>`, which others see as taken (ADR 4); and, for those that
-may use them, the state as it is without.
+In: reservations. Out: holds in the allocator's state under `reserve:<key>`, which others see as taken (ADR 4), and room that is kept for the
+head's pods on the nodes; and, for those that may use them, all as it is without.
 """
 
 import time
@@ -17,6 +17,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
 from apportion.scheduling.backfill.reservation import STARTED, Reservation
 from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.waiting import WaitingDemand, priority_of
 
 
@@ -37,6 +38,7 @@ class ReservedDevices:
         """
         self._snapshot = snapshot
         self._candidates = candidates
+        self._capacity = candidates.capacity()
         self._now = now
         self._is_preempted = is_preempted
         self.reuse = True
@@ -69,7 +71,7 @@ class ReservedDevices:
         each = self._reserved.pop(key, None)
         self._keeping.pop(key, None)
         if each is not None:
-            self._snapshot.state.release(each.key)
+            self._release(each)
             self._snapshot.retry_epoch += 1
 
     def runtime(self, demand: WaitingDemand) -> float | None:
@@ -99,6 +101,22 @@ class ReservedDevices:
         """Say whether devices are reserved that nobody uses and that these may."""
         return not self.reuse or any(self._may_use(head, each) for each in self._idle())
 
+    def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
+        """Return what to ask of the allocator, also about nodes whose room is kept for others and that it may use; or why no node could take the pods.
+
+        `no_node`: the latter, if it is known as far as others are concerned.
+        """
+        usable = [each for each in self._reserved.values() if each.room and self._may_use(demand, each)]
+        if no_node is not None and not usable:
+            return no_node
+        for each in usable:
+            capacity.keep(each.key, {})
+        try:
+            return self._candidates.ask(demand, capacity)
+        finally:
+            for each in usable:
+                capacity.keep(each.key, each.room)
+
     def decide(self, demand: WaitingDemand, asked: Demand, terms: Terms) -> Decision | None:
         """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing."""
         usable = [each for each in self._idle() if self._may_use(demand, each)]
@@ -118,16 +136,22 @@ class ReservedDevices:
     @contextmanager
     def _released(self, reservations: Sequence[Reservation]) -> Iterator[None]:
         for each in reservations:
-            self._snapshot.state.release(each.key)
+            self._release(each)
         try:
             yield
         finally:
             for each in reservations:
                 if key_of(each.head) in self._reserved:
                     self._snapshot.state.hold(each.key, each.plan.results)
+                    self._capacity.keep(each.key, each.room)
+
+    def _release(self, reservation: Reservation) -> None:
+        self._snapshot.state.release(reservation.key)
+        if reservation.room:
+            self._capacity.keep(reservation.key, {})
 
     def _idle(self) -> list[Reservation]:
-        """Return the reservations that keep devices which nobody uses; without the others the state would be the same."""
+        """Return the reservations that keep room, or devices which nobody uses; without the others all would be the same."""
         if not self.reuse:
             return list(self._reserved.values())
         state, known = self._snapshot.state, self._keeping
@@ -137,7 +161,7 @@ class ReservedDevices:
             for key, each in self._reserved.items():
                 if key not in known or changed is None or not each.plan.nodes.isdisjoint(changed):
                     known[key] = state.keeps(each.key, keys)
-        return [each for key, each in self._reserved.items() if known[key]]
+        return [each for key, each in self._reserved.items() if known[key] or each.room]
 
     def _may_use(self, head: Head, reservation: Reservation) -> bool:
         own = members_of(head)

@@ -128,7 +128,7 @@ class Preemptions:
             decider.quotas.check(demand)
         except OverLimit:
             return  # the walk through the queue says so
-        asked = decider.candidates.ask(demand, capacity)
+        asked = decider.reservations.ask(demand, capacity)
         if isinstance(asked, str) or preemption.reservation.node not in (asked.nodes or ()):
             if preemption.granted and not isinstance(asked, str):
                 self._give_up(preemption)  # its scheduler refused the node

@@ -127,9 +127,10 @@ class VictimSearch:
             rule = (
                 AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
             )
-            possible = self._holders.read(
-                demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
-            )
+            with self._decider.reservations.lifted(demand):
+                possible = self._holders.read(
+                    demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+                )
             if attempt.takes_back:
                 left_alone = possible.left_alone
             terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
