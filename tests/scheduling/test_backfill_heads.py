@@ -1,5 +1,6 @@
 """For whom devices are reserved, since when, until when, and what people are told."""
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from tests.observedcluster import GPU, request
 from tests.scheduling.reserving import DEVICES, Reserving, full, older
@@ -156,3 +157,17 @@ async def test_an_allocation_that_no_scheduler_takes_is_given_back_for_whom_its_
     assert made.reserved == {"large": (["n1"], None)}
     made.passes(0.0)
     assert made.cycle._exclusions.rests(raw["metadata"]["uid"]) > 0
+
+
+async def test_a_group_that_only_waits_for_pods_is_no_head(unanswered: Client) -> None:
+    """The pods that are there have their devices."""
+    made = Reserving(unanswered, {"n1": 4})
+    for number in range(2):
+        gates = {"schedulingGates": [{"name": GATE}]}
+        made.comes(f"worker-{number}", group=("training", 3), spec=gates)
+    claim, _ = made._objects["worker-0"]
+    made.world.allocate(claim, "n1", "gpu-0")
+    claim, _ = made._objects["worker-1"]
+    made.world.allocate(claim, "n1", "gpu-1")
+    assert made.passes() == []
+    assert made.reserved == {}
