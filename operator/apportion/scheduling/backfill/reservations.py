@@ -181,10 +181,8 @@ class Reservations(ReservedDevices):
             known.planned = self._clock()
             if found is not None and is_earlier(found, known.plan):
                 self._put(known, found)
-            if found is not None or only is not None:
-                known.compared = Compared(known.plan, self._nodes.end, circumstances)
-            else:
-                known.compared = None
+            is_compared = found is not None or only is not None
+            known.compared = Compared(known.plan, self._nodes.end, circumstances) if is_compared else None
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
@@ -192,9 +190,8 @@ class Reservations(ReservedDevices):
             return []
         for each in self._yielding(head):
             self.drop(key_of(each.head))
-        made = Reservation(
-            head, found, self._now(), self._clock(), Compared(found, self._nodes.end, circumstances)
-        )
+        compared = Compared(found, self._nodes.end, circumstances)
+        made = Reservation(head, found, self._now(), self._clock(), compared=compared)
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
         return [head]
