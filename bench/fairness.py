@@ -1,10 +1,13 @@
 """`python -m bench.fairness`: how evenly quotas of a cohort share a cluster, by simulation on a production cluster's nodes and pods.
 
-In: the folder of the openb data set. Out: one JSON line per seed. Tenants, the nodes among them, pods and lifetimes are drawn by the
-seed. All tenants always have pods waiting; the operator's own cycle decides, its writes are never answered, and a pod lives for some
-passes from the one that served it. Late in the run a tenant asks for the first time, for what is guaranteed to it. Reported: Jain's
-index of the tenants' weighted shares, its mean and its minimum over the passes; how many passes the late tenant waited until it had its
-guarantee; the mean of allocated milli in % of all, with quotas and without (the same seed). Jain, Chiu, Hawe, DEC-TR-301, 1984.
+In: the folder of the openb data set. Out: one JSON line per seed. The nodes are drawn by the seed, and for each tenant a sequence of pods
+with their lifetimes, which is the same with quotas and without. All tenants always have pods waiting; the operator's own cycle decides,
+its writes are never answered, and a pod lives for some passes from the one that served it. Late in the run a tenant asks for the first
+time, for what is guaranteed to it. Reported: Jain's index of the tenants' weighted shares, its mean and its minimum over the passes; how
+many passes the late tenant waited until it had its guarantee; the mean of allocated milli in % of all, with quotas, without, and
+without on the same nodes with other pods: by how much that differs, two runs do anyway. Nothing is reserved for the first of the queue
+unless `--most-reserved` says so: time is not simulated, so every pod has waited for long, and for which of them devices lie idle differs
+from run to run by more than quotas do. Jain, Chiu, Hawe, DEC-TR-301, 1984.
 """
 
 import asyncio
@@ -53,6 +56,12 @@ def main(
     seed: Annotated[list[int] | None, typer.Option(help="May be repeated; default: 1 to 10.")] = None,
     nodes: Annotated[int, typer.Option(min=4, help="How many of the nodes.")] = 96,
     passes: Annotated[int, typer.Option(min=SETTLED + 1, help="How many passes.")] = 120,
+    most_reserved: Annotated[
+        int,
+        typer.Option(
+            min=0, max=64, help="For how many pods devices are reserved at once (queue.mostReserved)."
+        ),
+    ] = 0,
 ) -> None:
     """Simulate each seed with quotas and without, and print one JSON line."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -62,7 +71,15 @@ def main(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     for number in seed or range(1, 11):
-        fair, free = (asyncio.run(_run(trace, number, nodes, passes, quotas=each)) for each in (True, False))
+        fair, free, second = (
+            asyncio.run(
+                _run(
+                    _Simulation(trace, number, nodes, draw=draw, quotas=quotas, reserved=most_reserved),
+                    passes,
+                )
+            )
+            for draw, quotas in (("", True), ("", False), ("second", False))
+        )
         line = {
             "seed": number,
             "jain": round(fmean(fair.jain), 4),
@@ -72,6 +89,7 @@ def main(
             "latePassesWithout": free.late,
             "allocated": round(fmean(fair.allocated), 2),
             "allocatedWithout": round(fmean(free.allocated), 2),
+            "allocatedWithoutSecond": round(fmean(second.allocated), 2),
             "secondsPerPass": round(fair.seconds / passes, 4),
             "secondsPerPassWithout": round(free.seconds / passes, 4),
         }
@@ -97,8 +115,8 @@ def jain(shares: Sequence[float]) -> float:
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
-async def _run(trace: Trace, number: int, nodes: int, passes: int, *, quotas: bool) -> Figures:
-    run, figures = _Simulation(trace, number, nodes, quotas=quotas), Figures()
+async def _run(run: "_Simulation", passes: int) -> Figures:
+    figures = Figures()
     late_from = passes * 2 // 3
     for step in range(passes):
         run.end(step)
@@ -113,26 +131,40 @@ async def _run(trace: Trace, number: int, nodes: int, passes: int, *, quotas: bo
     return figures
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A pod that waits."""
+
+    pod: Pod
+    lifetime: int
+    """Passes."""
+
+
 class _Simulation:
     """Tenants on a part of the cluster."""
 
-    def __init__(self, trace: Trace, number: int, nodes: int, *, quotas: bool) -> None:
-        self._random = random.Random(f"fairness/{number}")
+    def __init__(
+        self, trace: Trace, number: int, nodes: int, *, draw: str, quotas: bool, reserved: int
+    ) -> None:
+        """`draw`: which of the sequences of pods; `reserved`: for how many of them devices are reserved at once."""
         self._pods = [pod for pod in trace.pods if pod.request.devices]
         self._snapshot = Snapshot(State(), wake=lambda: None)
         self._version = 0
-        self._waiting: dict[str, dict[str, Pod]] = {name: {} for name in (*self._names(), LATE)}
+        self._waiting: dict[str, dict[str, _Waiting]] = {name: {} for name in (*self._names(), LATE)}
+        self._sequences = {name: random.Random(f"fairness/{number}/{name}/{draw}") for name in self._waiting}
         self._running: dict[str, tuple[str, Pod, int]] = {}
         """Namespace, pod, and the pass before which it ends, by name."""
         self.weights = dict(zip(self._names(), WEIGHTS, strict=True))
         self.used: Counter[str] = Counter()
         """Milli, by tenant."""
-        chosen = self._random.sample(trace.nodes, nodes)
+        chosen = random.Random(f"fairness/{number}").sample(trace.nodes, nodes)
         self.capacity = sum(sum(node.free.free_milli) for node in chosen)
         self.guaranteed = int(self.capacity * GUARANTEED)
         self.largest_late = 1000
         """Milli of the largest pod of the late tenant: it has its guarantee when no such pod is left of it."""
         self._observe(kinds.CLASSES, "gpu", spec=_class(), labels={"apportion.dev/managed": "true"})
+        policy = {"deviceClasses": {"names": ["gpu"]}, "queue": {"mostReserved": reserved}}
+        self._observe(kinds.POLICIES, "policy", spec=policy)
         for node in chosen:
             room = {
                 "cpu": f"{node.free.cpu}m", "memory": f"{node.memory}Mi", "pods": "500"
@@ -173,12 +205,13 @@ class _Simulation:
         """Let every tenant have its pods waiting; the late one only then, and pods of one device at most."""
         for tenant, waiting in self._waiting.items():
             while len(waiting) < WAITING and (late or tenant != LATE):
-                pod = self._random.choice(self._pods)
+                sequence = self._sequences[tenant]
+                pod = sequence.choice(self._pods)
                 if tenant == LATE and pod.request.total_milli > self.largest_late:
                     continue
                 self._version += 1
                 name = f"p{self._version:06d}"
-                waiting[name] = pod
+                waiting[name] = _Waiting(pod, 1 + int(sequence.expovariate(1 / LIFETIME)))
                 claim = {"devices": {"requests": [{"name": "gpu", "exactly": _exactly(pod)}]}}
                 self._observe(kinds.CLAIMS, name, namespace=tenant, spec=claim)
                 self._observe(kinds.PODS, name, namespace=tenant, spec=_pod(pod, name))
@@ -190,19 +223,18 @@ class _Simulation:
         took = time.process_time() - began
         for write in asyncio.all_tasks() - before:
             write.cancel()
-        for tenant, name, pod in [*self._served()]:
+        for tenant, name, found in [*self._served()]:
             del self._waiting[tenant][name]
-            lifetime = 1 + int(self._random.expovariate(1 / LIFETIME))
-            self._running[name] = tenant, pod, step + lifetime
-            self.used[tenant] += pod.request.total_milli
+            self._running[name] = tenant, found.pod, step + found.lifetime
+            self.used[tenant] += found.pod.request.total_milli
         return took
 
-    def _served(self) -> Iterator[tuple[str, str, Pod]]:
+    def _served(self) -> Iterator[tuple[str, str, _Waiting]]:
         for tenant, waiting in self._waiting.items():
-            for name, pod in waiting.items():
+            for name, found in waiting.items():
                 claim = self._snapshot.claim(tenant, name)
                 if claim is not None and self._snapshot.allocation(claim) is not None:
-                    yield tenant, name, pod
+                    yield tenant, name, found
 
     def _observe(
         self, kind: ResourceKind, name: str, *, namespace: str = "", labels: Json | None = None, **parts: Json
