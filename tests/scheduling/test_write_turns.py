@@ -1,6 +1,7 @@
 """Writes of one namespace keep those of others waiting for one turn, not for all of them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -13,7 +14,7 @@ from apportion.scheduling.writeturns import WriteTurns
 
 async def order_of(waiting: Sequence[tuple[str, bool]]) -> list[int]:
     """Return in which order writes begin that wait for one slot, each in a namespace; some are cancelled while they wait."""
-    turns, began = WriteTurns(1), list[int]()
+    turns, began = WriteTurns(1, 1), list[int]()
 
     async def write(number: int, namespace: str) -> None:
         async with turns.of(namespace):
@@ -45,26 +46,29 @@ def test_namespaces_take_turns_each_with_its_oldest_first(waiting: list[tuple[st
         assert own == sorted(own)
 
 
-async def test_no_more_are_running_than_there_are_slots() -> None:
-    """And all slots are used."""
-    turns, running, most = WriteTurns(3), 0, 0
+async def test_no_more_are_running_than_there_are_slots_and_of_one_namespace_than_it_may_have() -> None:
+    """And all slots are used where enough wait."""
+    turns, running, most = WriteTurns(3, 2), Counter[str](), Counter[str]()
 
     async def write(namespace: str) -> None:
-        nonlocal running, most
         async with turns.of(namespace):
-            running += 1
-            most = max(most, running)
+            running.update([namespace, "all"])
+            most.update({each: max(0, running[each] - most[each]) for each in (namespace, "all")})
             await asyncio.sleep(0)
-            running -= 1
+            running.subtract([namespace, "all"])
 
     await asyncio.gather(*(write(each) for each in "aaabbc" * 3))
+    assert (most["a"], most["all"]) == (2, 3)
+    assert max(most["b"], most["c"]) <= 2
 
-    assert most == 3
+    most.clear()
+    await asyncio.gather(*(write("a") for _ in range(9)))
+    assert most == {"a": 2, "all": 2}
 
 
 async def test_a_turn_that_is_cancelled_as_it_begins_goes_to_the_next() -> None:
     """Nobody would give it back otherwise."""
-    turns, done = WriteTurns(1), asyncio.Event()
+    turns, done = WriteTurns(1, 1), asyncio.Event()
 
     async def write() -> None:
         async with turns.of("a"):

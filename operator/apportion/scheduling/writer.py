@@ -34,11 +34,11 @@ class Writer:
         now: Callable[[], datetime],
         concurrency: int = 32,
     ) -> None:
-        """`fence` raises NotLeading when a write may not begin."""
+        """`fence` raises NotLeading when a write may not begin. A quarter of `concurrency` is for one namespace at most."""
         self._client = client
         self._fence = fence
         self._now = now
-        self._turns = WriteTurns(concurrency)
+        self._turns = WriteTurns(concurrency, max(1, concurrency // 4))
 
     async def protect(self, claim: Claim) -> str:
         """Write the finalizer, unless it is there; returns the resourceVersion of the claim with it.
