@@ -4,6 +4,8 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from tests.observedcluster import GPU, request
 from tests.scheduling.reserving import DEVICES, Reserving, full, older
+from tests.scheduling.test_extended_resources import named
+from tests.scheduling.test_other_claims import beside
 
 
 async def test_nothing_is_reserved_before_a_pod_has_waited_as_long_as_its_policy_says(
@@ -15,6 +17,19 @@ async def test_nothing_is_reserved_before_a_pod_has_waited_as_long_as_its_policy
     made.passes(59.0)
     made.passes(1.0)
     assert made.reserved == {}
+    made.passes()
+    assert made.reserved == {"large": (["n1"], None)}
+
+
+async def test_a_resource_for_which_kube_scheduler_allocates_devices_is_no_room_that_a_node_lacks(
+    unanswered: Client,
+) -> None:
+    """A DeviceClass is behind it, and no device plugin offers it: no node counts any of it."""
+    made = full(unanswered)
+    beside(made.world, n1={})
+    named(made.world, "nics", "example.com/nic", managed=False)
+    resources = {"requests": {"cpu": "1", "example.com/nic": "1"}}
+    made.comes("large", DEVICES, spec={"containers": [{"name": "main", "resources": resources}]})
     made.passes()
     assert made.reserved == {"large": (["n1"], None)}
 

@@ -158,7 +158,7 @@ class HostCapacity:
             if reason is not None:
                 return reason
         if fit.alone:
-            short = lacking(node, fit.wanted)
+            short = lacking(node, fit.wanted, backed=self._backed)
             return f"too little {short}" if short is not None else None
         load = self._load(node.name)
         if fit.above is not None:
@@ -183,7 +183,7 @@ class HostCapacity:
             - sum([each.get(resource, 0) for each in freed])
             for resource in wanted
         }
-        return lacking(node, wanted, used) is None
+        return lacking(node, wanted, used, backed=self._backed) is None
 
     def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
         """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""
