@@ -48,21 +48,6 @@ MANAGER = "apportion-operator"
 
 _SWITCH = 0.0005
 """Seconds after which a thread that computes lets others run."""
-OBSERVED = (
-    kinds.CLASSES,
-    kinds.NODES,
-    kinds.SLICES,
-    kinds.TAINT_RULES,
-    kinds.PARTITIONS,
-    kinds.LAYOUTS,
-    kinds.POLICIES,
-    kinds.NAMESPACES,
-    kinds.QUOTAS,
-    kinds.CLAIMS,
-    kinds.PODS,
-    kinds.POD_GROUPS,
-)
-"""Every kind that decisions depend on."""
 
 _log = structlog.get_logger()
 
@@ -133,7 +118,7 @@ class App:
             reflect(kind=kind, optional=True)
             for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
         ]
-        self._reflectors = [reflect(kind=kind, optional=kind in kinds.OPTIONAL) for kind in OBSERVED]
+        self._reflectors = [reflect(kind=kind, optional=kind in kinds.OPTIONAL) for kind in kinds.OBSERVED]
         self._reflectors += self._volumes
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)

@@ -7,12 +7,11 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from apportion.app import OBSERVED
 from apportion.cli.answers.largest import largest
-from apportion.cli.world.objects import DECIDING, contents_of
+from apportion.cli.world.objects import contents_of
 from apportion.cli.world.snapshot import snapshot
 from apportion.cli.world.world import World
-from apportion.cluster.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
+from apportion.cluster.kinds import PODS
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.cli.worlds import Cluster, profile_request, two_cards
 from tests.observedcluster import request
@@ -49,11 +48,6 @@ def secretive() -> Cluster:
     held = cluster.claim("acme-held", request("gpu"), namespace="acme", uid="acme-uid-1")
     cluster.allocate(held, "acme-alpha", "gpu-0")
     return cluster
-
-
-def test_the_kinds_are_those_that_the_operator_observes() -> None:
-    """A kind that decisions come to depend on is read by the commands, too."""
-    assert {*DECIDING} == {*OBSERVED, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES}
 
 
 def test_a_snapshot_of_a_snapshot_is_the_same(tmp_path: Path) -> None:

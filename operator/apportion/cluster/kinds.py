@@ -61,3 +61,18 @@ POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy
 QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")
 OPTIONAL = frozenset((TAINT_RULES, POD_GROUPS))
 """Kinds that a server may not serve: they are done without until it does."""
+OBSERVED = (
+    CLASSES,
+    NODES,
+    SLICES,
+    TAINT_RULES,
+    PARTITIONS,
+    LAYOUTS,
+    POLICIES,
+    NAMESPACES,
+    QUOTAS,
+    CLAIMS,
+    PODS,
+    POD_GROUPS,
+)
+"""Every kind that all decisions depend on; volumes are read, too, where that is allowed."""

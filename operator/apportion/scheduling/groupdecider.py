@@ -12,7 +12,7 @@ from apportion.allocator.gang.members import DeviceShortage, DomainShortage, Gan
 from apportion.api.contract import GATE
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling import events
+from apportion.scheduling import events, groupevents
 from apportion.scheduling.backfill.heads import key_of, members_of
 from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.decider import Decider
@@ -167,7 +167,7 @@ class GroupDecider:
                 return False
             if group.more == 0:
                 for demand in group.demands:
-                    events.group_without(decider.recorder, group, demand)
+                    groupevents.without(decider.recorder, group, demand)
                 return False
             until, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
             if not decider.refusals.stands(group.key) and self._clock() >= until:
@@ -198,13 +198,13 @@ class GroupDecider:
                 self._rest(group)
                 decider.refusals.refuse(group.key, "short")
                 for demand in group.demands:
-                    events.group_too_large(decider.recorder, group, demand, refused.needed, refused.free)
+                    groupevents.too_large(decider.recorder, group, demand, refused.needed, refused.free)
                 self._clear(group)
             case DomainShortage():
                 self._rest(group)
                 decider.refusals.refuse(group.key, "domain")
                 for demand in group.demands:
-                    events.group_domain(decider.recorder, group, demand, refused)
+                    groupevents.domain(decider.recorder, group, demand, refused)
                 self._clear(group)
             case GangRefused():
                 self._rest(group)
@@ -235,17 +235,17 @@ class GroupDecider:
             events.refused(decider.recorder, blocked, answer.refusal.explanation, decider.snapshot)
         for demand in group.demands:
             if demand is not blocked:
-                events.group_blocked(decider.recorder, group, demand, answer.served, blocked)
+                groupevents.blocked(decider.recorder, group, demand, answer.served, blocked)
         self._clear(group)
 
     def _incomplete(self, group: WaitingGroup) -> None:
         self._clear(group)
         if group.pod_group.flaw:
-            events.group_broken(self._decider.recorder, group.pod_group)
+            groupevents.broken(self._decider.recorder, group.pod_group)
             return
         now = self._clock()
         if now - self._since.setdefault(group.pod_group.key, now) >= PATIENCE:
-            events.group_incomplete(self._decider.recorder, group)
+            groupevents.incomplete(self._decider.recorder, group)
 
     def _clear(self, group: WaitingGroup) -> None:
         """Clear allocations of the group's gated pods: others may use the devices until all of them can be served."""

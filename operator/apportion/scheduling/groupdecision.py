@@ -22,7 +22,7 @@ from apportion.allocator.gang.place import place_gang
 from apportion.allocator.gang.placed import PlacedMembers
 from apportion.allocator.policyterms import terms_of
 from apportion.errors import BrokenInput
-from apportion.scheduling import events
+from apportion.scheduling import groupevents
 from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
@@ -197,7 +197,7 @@ class GroupDecision:
         decider.reservations.drop(key_of(self.group))
         for number, (demand, decision) in enumerate(zip(self.group.demands, answer.decisions, strict=True)):
             if decision is None:
-                events.group_without(decider.recorder, self.group, demand)
+                groupevents.without(decider.recorder, self.group, demand)
             elif number in placed.decisions:
                 placed.drop(number)
                 if is_current(demand, decider.snapshot):

@@ -16,7 +16,7 @@ from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
-from apportion.scheduling import events
+from apportion.scheduling import events, groupevents
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groupeddemands import GroupedDemands
@@ -268,7 +268,7 @@ class QueueWalk:
     def _serve(self, queued: Queued, capacity: HostCapacity) -> Generator[None, None, int]:
         """Decide for one, as far as its turn goes; an unexpected exception is logged and counted, and the others go on."""
         if isinstance(queued, CrossGroupDemand):
-            events.cross_group(self._recorder, queued)
+            groupevents.cross_group(self._recorder, queued)
             return 0
         members = demands_of(queued)
         if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):

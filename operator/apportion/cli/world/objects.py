@@ -13,23 +13,7 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
-DECIDING = (
-    kinds.CLASSES,
-    kinds.NODES,
-    kinds.SLICES,
-    kinds.TAINT_RULES,
-    kinds.PARTITIONS,
-    kinds.LAYOUTS,
-    kinds.POLICIES,
-    kinds.NAMESPACES,
-    kinds.QUOTAS,
-    kinds.CLAIMS,
-    kinds.PODS,
-    kinds.POD_GROUPS,
-    kinds.VOLUME_CLAIMS,
-    kinds.VOLUMES,
-    kinds.STORAGE_CLASSES,
-)
+DECIDING = (*kinds.OBSERVED, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
 """The kinds that the operator observes."""
 _BY_NAME = {kind.name: kind for kind in DECIDING}
 
