@@ -1,61 +1,17 @@
 """Pods that only a new node would serve lose their gate, so that autoscalers see them."""
 
-from collections.abc import Callable, Container
-from contextlib import nullcontext
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import NODES, PODS
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
-from apportion.scheduling.waitingqueue import WaitingQueue
-from tests.observedcluster import GPU, Json, ObservedCluster, request
-from tests.scheduling.podgroups import member
+from apportion.scheduling.autoscaling import PATIENCE
+from tests.observedcluster import GPU, ObservedCluster, request
+from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, shown, waits
 from tests.scheduling.queued import MODEL, fleet
 from tests.steps import steps
-
-HALF = f'device.attributes["{GPU}"].?profile.orValue("") == "3g.40gb"'
-H100, H200 = f'{MODEL} == "h100"', f'{MODEL} == "h200"'
-
-
-def looking(world: ObservedCluster, over: Container[str] = ()) -> Callable[[], set[str]]:
-    """Return what looks at the queue and names the pods that lose their gate; `over`: demands over their quota."""
-    queue = WaitingQueue(world.snapshot)
-    autoscaling = Autoscaling(world.snapshot, world.clock, over=over, lifted=nullcontext)
-
-    def look() -> set[str]:
-        queue.demands()
-        autoscaling.follow(*queue.news())
-        found = autoscaling.look()
-        while True:
-            try:
-                next(found)
-            except StopIteration as end:
-                return {pod.name for pod, _ in end.value.values()}
-
-    return look
-
-
-def shown(world: ObservedCluster, *, after: float = PATIENCE, over: Container[str] = ()) -> set[str]:
-    """Return the names of the pods that lose their gate once they have waited so long; `over`: demands over their quota."""
-    look = looking(world, over)
-    assert look() == set()
-    world.clock.now += after
-    return look()
-
-
-def waits(world: ObservedCluster, name: str, wanted: Json, **spec: object) -> None:
-    """Let a gated pod wait."""
-    world.claim(name, wanted)
-    world.pod(name, name, gates=[GATE], spec=spec)
-
-
-def hold(world: ObservedCluster, name: str, node: str, *devices: str) -> None:
-    world.allocate(world.claim(name), node, *devices)
 
 
 def test_a_pod_that_no_node_could_serve_even_empty_loses_its_gate() -> None:
@@ -109,105 +65,6 @@ def test_what_is_not_only_ours_to_hold_back_is_left_alone() -> None:
     world.claim("tied", impossible)
     world.pod("tied", "there", "tied", gates=[GATE])
     assert shown(world) == set()
-
-
-def test_of_a_group_all_waiting_pods_lose_the_gate_with_the_one_that_fits_nowhere() -> None:
-    """None of them starts without it."""
-    world = fleet({"n1": ("h100", 4)})
-    for name, expression in (("a", H100), ("b", H200)):
-        world.claim(name, request("gpu", expression=expression))
-        raw = world.pod(name, name, gates=[GATE])
-        raw["metadata"] |= {
-            "labels": {"apportion.dev/pod-group": "g"},
-            "annotations": {"apportion.dev/pod-group-min-count": "2"},
-        }
-        world.see(PODS, raw)
-    waits(world, "alone", request("gpu"))
-    assert shown(world) == {"a", "b"}
-
-
-def group(world: ObservedCluster, least: int, *requests: Json) -> None:
-    """Let a gated pod of one group wait for each of these."""
-    for number, wanted in enumerate(requests):
-        world.claim(f"g{number}", wanted)
-        member(world, f"g{number}", f"g{number}", least=str(least))
-
-
-def test_a_group_for_which_all_nodes_are_too_few_loses_its_gates_together() -> None:
-    """Each of its pods would fit somewhere. A node more, and it keeps them, as does the part that may wait for more."""
-    for nodes, least, expected in ((2, 3, {"g0", "g1", "g2"}), (3, 3, set()), (2, 2, set())):
-        world = fleet({f"n{number}": ("h100", 2) for number in range(nodes)})
-        hold(world, "other", "n0", "gpu-0", "gpu-1")
-        group(world, least, *[request("gpu", count=2)] * 3)
-        assert shown(world) == expected
-
-
-def test_a_group_that_does_not_wait_for_a_node_keeps_its_gates() -> None:
-    """It is incomplete, a quota keeps it waiting, a policy says so, or what it wants is counted otherwise than by devices."""
-    few = [request("gpu", count=2)] * 2
-    world = fleet({"n1": ("h100", 2)})
-    group(world, 3, *few)
-    assert shown(world) == set()
-    world = fleet({"n1": ("h100", 2)})
-    group(world, 2, *few)
-    over = world.snapshot.claim("team", "g1")
-    assert over is not None
-    assert shown(world, over={over.uid}) == set()
-    world = fleet({"n1": ("h100", 2)})
-    world.policy(queue={"autoscale": "Never"})
-    group(world, 2, *few)
-    assert shown(world) == set()
-
-
-def test_a_group_whose_quota_became_too_small_keeps_its_gates_as_long_as_it_is() -> None:
-    """Nodes went, and nodes are not all that it lacks."""
-    world = fleet({"n1": ("h100", 2), "n2": ("h100", 2)})
-    group(world, 2, *[request("gpu", count=2)] * 2)
-    over: set[str] = set()
-    look = looking(world, over)
-    assert look() == set()
-    world.clock.now += PATIENCE
-    assert look() == set()
-    world.gone(NODES, world.node("n2"))
-    over.update(claim.uid for claim in world.snapshot.claims.values())
-    for _ in range(2):
-        world.clock.now += PATIENCE
-        assert look() == set()
-    over.clear()
-    world.clock.now += PATIENCE
-    assert look() == {"g0", "g1"}
-
-
-def test_room_of_nodes_counts_for_a_group_too() -> None:
-    """There are devices enough, and cpu for one pod."""
-    for cpu, expected in (("40", {"g0", "g1"}), ("32", set())):
-        world = fleet({"n1": ("h100", 2)})
-        group(world, 2, *[request("gpu")] * 2)
-        for pod in tuple(world.snapshot.pods.values()):
-            large = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
-            raw = member(world, pod.name, pod.name)
-            raw["spec"]["containers"] = [large]
-            world.see(PODS, raw)
-        assert shown(world) == expected
-
-
-async def test_a_group_without_gates_is_served_together_when_nodes_come(unanswered: Client) -> None:
-    """Its Events say how many of it the nodes could take."""
-    world = fleet({"n1": ("h100", 2)})
-    group(world, 2, *[request("gpu", count=2)] * 2)
-    cycle = world.cycle(unanswered)
-    cycle.once()
-    world.clock.now += PATIENCE
-    cycle.once()
-    [text] = {text for _, reason, text in world.messages if reason == "ShownToAutoscalers"}
-    assert "room for 1 of the 2 pods that group team/g needs together" in text
-    for name in ("g0", "g1"):
-        member(world, name, name, gates=())
-    world.node("n2", cpu="64")
-    devices = [{"name": f"gpu-{number}", "attributes": {"model": {"string": "h100"}}} for number in range(2)]
-    world.slice("n2", "n2-devices", {"devices": devices}, 1)
-    cycle.once()
-    assert set(world.places().values()) == {"n1", "n2"}
 
 
 def test_a_sick_device_serves_nobody_and_a_held_one_will() -> None:
@@ -347,39 +204,3 @@ def test_exactly_the_pods_lose_the_gate_that_no_node_could_serve_empty(
     waits(world, "p", request("gpu", expression=f'{MODEL} == "{model}"', count=count), containers=[container])
     could = cpu <= 64 and any(kind == model and size >= count for kind, size in fleet_of)
     assert shown(world) == (set() if could else {"p"})
-
-
-@settings(max_examples=60)
-@given(
-    nodes=st.lists(st.tuples(st.sampled_from(["h100", "h200"]), st.integers(1, 4)), min_size=1, max_size=4),
-    wanted=st.lists(st.tuples(st.sampled_from(["h100", "h200"]), st.integers(1, 3)), min_size=1, max_size=5),
-    least=st.integers(1, 5),
-)
-def test_a_group_that_empty_nodes_would_serve_keeps_its_gates(
-    nodes: list[tuple[str, int]], wanted: list[tuple[str, int]], least: int
-) -> None:
-    """By brute force over the places of its pods; pods of one kind lose them as soon as the nodes are too few."""
-    world = fleet({f"n{number}": each for number, each in enumerate(nodes)})
-    least = min(least, len(wanted))
-    rows = [request("gpu", expression=f'{MODEL} == "{model}"', count=count) for model, count in wanted]
-    group(world, least, *rows)
-    most = _most(wanted, list(nodes))
-    everywhere = all(any(kind == model and size >= count for kind, size in nodes) for model, count in wanted)
-    found = shown(world)
-    if most >= least and everywhere:
-        assert found == set()
-    elif len(set(wanted)) == 1:
-        assert found == {f"g{number}" for number in range(len(wanted))}
-
-
-def _most(wanted: list[tuple[str, int]], nodes: list[tuple[str, int]]) -> int:
-    """Return how many of these pods the nodes could have at once."""
-    if not wanted:
-        return 0
-    (model, count), *others = wanted
-    found = _most(others, nodes)
-    for number, (kind, left) in enumerate(nodes):
-        if kind == model and left >= count:
-            rest = [*nodes[:number], (kind, left - count), *nodes[number + 1 :]]
-            found = max(found, 1 + _most(others, rest))
-    return found
