@@ -277,9 +277,15 @@ class Reservations(ReservedDevices):
     def _keep_room(self, reservation: Reservation, found: ReservationPlan) -> None:
         kept = room(found, reservation.head, self._snapshot)
         if kept != reservation.room:
+            freed = any(
+                amount > kept.get(node, {}).get(resource, 0)
+                for node, amounts in reservation.room.items()
+                for resource, amount in amounts.items()
+            )
             reservation.room = kept
             self._capacity.keep(reservation.key, kept)
-            self._snapshot.retry_epoch += 1
+            # More that is kept lets nobody in who was refused.
+            self._snapshot.retry_epoch += freed
 
     def _awaited(self, found: ReservationPlan) -> list[Pod]:
         keys = {key: None for place in found.places for key in place.awaited}
