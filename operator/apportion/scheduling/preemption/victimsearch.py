@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findvictims import MOST_NODES, find_victims
 from apportion.allocator.preemption.victims import VictimSet
@@ -119,33 +120,17 @@ class VictimSearch:
         first = self._turn % len(names) if len(names) > MOST_NODES else 0
         self._turn += MOST_NODES
         rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
-        wanted = total(unplaced(demand, self._snapshot))
         left_alone: Counter[str] = Counter()
         attempts = deque(self._attempts(demand, in_progress) if evicts else [_Attempt(demand, _NOBODY)])
         while attempts:
             attempt = attempts.popleft()
-            rule = (
-                AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
-            )
             with self._decider.reservations.lifted(demand):
-                possible = self._holders.read(
-                    demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
-                )
+                possible, victims = self._victims(demand, attempt, asked, rows, capacity)
             if attempt.takes_back:
                 left_alone = possible.left_alone
-            terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+            if victims is None:
+                continue
             try:
-                with self._decider.reservations.lifted(demand):
-                    victims = find_victims(
-                        self._snapshot.state,
-                        replace(asked, claims=attempt.demand.asked),
-                        possible.nodes,
-                        wanted=wanted,
-                        terms=terms,
-                        prefer=self._decider.candidates.idle,
-                    )
-                if victims is None:
-                    continue
                 self._decider.quotas.within(demand, victims.decision, lambda _: None)
                 self._decider.admissible.check(demand, victims.decision)
             except (BrokenInput, OverLimit):
@@ -161,6 +146,33 @@ class VictimSearch:
             else:
                 attempts.append(replace(attempt, reclaim=replace(attempt.reclaim, free=None)))
         return left_alone
+
+    def _victims(
+        self,
+        demand: WaitingDemand,
+        attempt: _Attempt,
+        asked: Demand,
+        rows: Sequence[tuple[str, list[Claim]]],
+        capacity: HostCapacity,
+    ) -> tuple[PossibleVictims, VictimSet | None]:
+        """Return who may go in an attempt, and the cheapest victims among them; None: there are none, or the demand is broken."""
+        rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
+        wanted = total(unplaced(demand, self._snapshot))
+        possible = self._holders.read(
+            demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+        )
+        try:
+            victims = find_victims(
+                self._snapshot.state,
+                replace(asked, claims=attempt.demand.asked),
+                possible.nodes,
+                wanted=wanted,
+                terms=terms_of(self._snapshot.managed.policy(demand.claims[0])),
+                prefer=self._decider.candidates.idle,
+            )
+        except BrokenInput:
+            return possible, None
+        return possible, victims
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[_Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
