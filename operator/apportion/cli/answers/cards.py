@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from string import ascii_letters
 
+from apportion.api.contract import GUARD
 from apportion.cli.answers.holders import Holder, holders
 from apportion.cli.answers.largest import kind_of_device
 from apportion.cluster.publishedpartition import PublishedPartition
@@ -79,7 +80,7 @@ def _card(snapshot: Snapshot, node: str, device: Device, held: list[Holder]) -> 
         {letter: claim for claim, letter in letters.items()},
         kind_of_device(best).name if best is not None else "",
         None if not free else 1 - min(sizes[best.name], free) / free if best is not None else 1.0,
-        any(taint.key != "apportion.dev/guard" for taint in device.taints),
+        any(taint.key != GUARD for taint in device.taints),
     )
 
 

@@ -52,7 +52,9 @@ class Decisions:
         self._event = _LastEvent()
         self._quotas = Admission(snapshot, self._event, time.monotonic)
         self._admissible = Admissible(snapshot, self.candidates, self._quotas)
-        for waiting in waiting_demands(snapshot)[0]:
+        self.waiting, self.unserved = waiting_demands(snapshot)
+        """What waited at first, in queue order; and what could not be served as it was."""
+        for waiting in self.waiting:
             self._learn(waiting)
 
     def decide(self, demand: WaitingDemand) -> Decision | Reason:

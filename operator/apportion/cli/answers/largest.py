@@ -5,7 +5,7 @@ counters (KEP-4815) are counted by the best choice for each group of counters, n
 profile that exclude each other are one. Devices that are held, tainted or on cordoned nodes are not left.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -124,13 +124,9 @@ def most_together(state: GroupState, mask: int) -> tuple[int, bool]:
         steps += 1
         if steps > STEPS:
             return best, False
-        first = next(_lowest(left))
+        first = next(bits(left))
         alike = sum(1 << other for other in bits(left) if needs[other] == needs[first])
         # Devices that need the same are interchangeable: without the first of them none is taken.
         stack.append((here, left & ~alike, taken))
         stack.append((here.after(first), left & ~(1 << first), taken + 1))
     return best, True
-
-
-def _lowest(mask: int) -> Iterator[int]:
-    yield from bits(mask)

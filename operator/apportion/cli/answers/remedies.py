@@ -12,6 +12,7 @@ from typing import Any
 from apportion.allocator.decision import Decision
 from apportion.cli.answers.decisions import Decisions, Reason
 from apportion.cli.answers.situation import waiting_demand
+from apportion.cli.answers.units import Unit, units_by_node
 from apportion.cli.world.objects import Key, key_of
 from apportion.cli.world.whatif import node_like
 from apportion.cli.world.world import Change, World
@@ -162,10 +163,10 @@ class Remedies:
 
     def _release(self) -> Iterator[Remedy]:
         """The fewest pods and claims of one node that have to end."""
-        best: list[_Unit] | None = None
-        nodes = [(name, self._units(name)) for name in self._world.snapshot.state.names()]
-        for name, units in sorted(nodes, key=lambda each: (len(each[1]), each[0]))[:NODES]:
-            if not units or len(units) > UNITS or self._node(_ended(units)) != name:
+        best: list[Unit] | None = None
+        nodes = units_by_node(self._world, self._demand)
+        for name, units in sorted(nodes.items(), key=lambda each: (len(each[1]), each[0]))[:NODES]:
+            if len(units) > UNITS or self._node(_ended(units)) != name:
                 continue
             needed = units
             for unit in units:
@@ -182,34 +183,6 @@ class Remedies:
             )
             if found is not None:
                 yield found
-
-    def _units(self, node: str) -> list["_Unit"]:
-        """Return what runs or is allocated on a node, pods of DaemonSets aside; what has no devices comes last, as it may well go on."""
-        snapshot = self._world.snapshot
-        own = {claim.uid for claim in self._demand.claims}
-        claims = [
-            claim
-            for uid in snapshot.claim_index.allocated
-            if (claim := snapshot.claims[uid]).allocation and claim.allocation.node == node and uid not in own
-        ]
-        found = []
-        used: set[str] = set()
-        for pod in snapshot.pods.values():
-            named = [claim for claim in claims if pod in snapshot.users(claim)]
-            if pod.finished or pod in self._demand.pods or (pod.node != node and not named):
-                continue
-            raw = self._world.objects[Key(kinds.PODS.name, pod.namespace, pod.name)]
-            if not any(
-                owner.get("kind") == "DaemonSet" for owner in raw["metadata"].get("ownerReferences") or ()
-            ):
-                used.update(claim.uid for claim in named)
-                keys = [Key(kinds.CLAIMS.name, claim.namespace, claim.name) for claim in named]
-                found.append(_Unit(f"pod {pod.key}", (key_of(raw), *keys), len(named)))
-        for claim in claims:
-            if claim.uid not in used:
-                key = Key(kinds.CLAIMS.name, claim.namespace, claim.name)
-                found.append(_Unit(f"claim {claim.key}", (key,), 1))
-        return sorted(found, key=lambda unit: (unit.claims, unit.name))
 
     def _add_node(self) -> Iterator[Remedy]:
         """One more node like one that there is, of each kind of node the first."""
@@ -234,17 +207,7 @@ class Remedies:
         return raw
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A pod with its claims, or a claim without a pod: ends as a whole."""
-
-    name: str
-    keys: tuple[Key, ...]
-    """The pod first: who has devices must have ended before they are free."""
-    claims: int
-
-
-def _ended(units: Iterable[_Unit]) -> list[Change]:
+def _ended(units: Iterable[Unit]) -> list[Change]:
     keys = dict.fromkeys(key for unit in units for key in unit.keys)
     return [(key, None) for key in sorted(keys, key=lambda key: key.kind != kinds.PODS.name)]
 

@@ -70,12 +70,11 @@ def waiting_demand(snapshot: Snapshot, former: WaitingDemand) -> WaitingDemand |
 
 def _waiting(snapshot: Snapshot, decisions: Decisions, claims: Iterable[Claim], pod: Pod | None) -> Situation:
     claims = tuple(claims)
-    demands, unservable = waiting_demands(snapshot)
     uids = {claim.uid for claim in claims}
-    for demand in demands:
+    for demand in decisions.waiting:
         if any(claim.uid in uids for claim in demand.claims) and (pod is None or pod in demand.pods):
             return Situation(claims, demand)
-    for found in unservable:
+    for found in decisions.unserved:
         about = found.pod == pod if isinstance(found, UnknownScheduler) else found.claim.uid in uids
         if about:
             return Situation(claims, reason=decisions.unservable(found))
@@ -89,14 +88,9 @@ def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
         return Reason("Unreadable", str(broken.error))
     if claim.deleting:
         return Reason("Deleting", f"claim {claim.key} is being deleted")
-    unknown, mixed = snapshot.managed.unknown(claim), snapshot.managed.mixes(claim)
+    unknown = snapshot.managed.unknown(claim)
     if unknown:
         return Reason("UnknownClass", f"DeviceClass {', '.join(sorted(unknown))} does not exist")
-    if mixed:
-        ours, theirs = (", ".join(sorted(each)) for each in mixed)
-        return Reason(
-            "MixedClasses", f"it names {ours}, which apportion manages, and {theirs}, which it does not"
-        )
     if not snapshot.managed.owns(claim):
         names = ", ".join(sorted(claim.classes))
         return Reason(

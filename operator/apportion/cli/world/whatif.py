@@ -5,9 +5,11 @@ bound to it and the claims that are allocated there. A further node has the devi
 """
 
 import copy
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from apportion.api.contract import GUARD
 from apportion.cli.world.objects import key_of, kind_of
 from apportion.cluster import kinds
 from apportion.dra.claim import Claim
@@ -33,8 +35,8 @@ def with_nodes_like(objects: Iterable[Json], count: int, name: str) -> list[Json
     if not 0 < count <= MOST_ADDED:
         raise BrokenInput(f"{count} nodes cannot be added, 1 to {MOST_ADDED} can", field="--add-nodes")
     taken = {key_of(each).name for each in found if kind_of(each) == kinds.NODES}
-    names = [new for new in _names(name) if new not in taken]
-    return found + [more for new in names[:count] for more in node_like(found, name, new)]
+    names = (new for number in itertools.count(1) if (new := f"{name}-like-{number}") not in taken)
+    return found + [more for new in itertools.islice(names, count) for more in node_like(found, name, new)]
 
 
 def node_like(objects: Iterable[Json], name: str, new: str) -> Iterator[Json]:
@@ -45,13 +47,6 @@ def node_like(objects: Iterable[Json], name: str, new: str) -> Iterator[Json]:
             yield _renamed_node(each, new)
         elif kind == kinds.SLICES and _spec(each).get("nodeName") == name:
             yield _renamed_slice(each, name, new)
-
-
-def _names(name: str) -> Iterator[str]:
-    number = 1
-    while number <= 2 * MOST_ADDED:
-        yield f"{name}-like-{number}"
-        number += 1
 
 
 def _renamed_node(raw: Json, new: str) -> Json:
@@ -74,7 +69,7 @@ def _renamed_slice(raw: Json, old: str, new: str) -> Json:
     made["spec"]["nodeName"] = new
     for device in made["spec"].get("devices") or ():
         # Who has a further node's devices prepared, or what is wrong with them, is not known: nobody, and nothing.
-        guards = [taint for taint in device.get("taints") or () if taint.get("key") == "apportion.dev/guard"]
+        guards = [taint for taint in device.get("taints") or () if taint.get("key") == GUARD]
         device.pop("taints", None)
         if guards:
             device["taints"] = guards
