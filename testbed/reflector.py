@@ -74,3 +74,21 @@ class Reflector:
                 self._known.add(uid)
                 self._changed(uid, item)
         return version
+
+
+class Reflectors:
+    """Several lists that are followed together."""
+
+    def __init__(self, *reflectors: Reflector) -> None:
+        self._reflectors = reflectors
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._reflectors:
+                group.create_task(each.run())
+
+    async def listening(self) -> None:
+        """Wait until all were listed: from then on no change is missed."""
+        for each in self._reflectors:
+            await each.listed.wait()

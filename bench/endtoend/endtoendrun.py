@@ -51,8 +51,8 @@ async def measure(
             await warm_up(cluster, replace(workload, pods=warm, rate=0, stay=0), limit)
         namespace = await cluster.namespace(workload)
         timeline = Timeline(control_plane.api, namespace, workload.pods, time.monotonic)
-        async with beside(timeline.run()):
-            await timeline.listening()
+        async with beside(timeline.lists.run()):
+            await timeline.lists.listening()
             await settled(cluster.pids)
             before, requests = load(), await asyncio.to_thread(counted, control_plane)
             then = _usages(cluster)
@@ -81,8 +81,8 @@ async def warm_up(cluster: Cluster, workload: Workload, limit: float) -> None:
     """Have pods bound, delete them, and wait until their claims are gone. Raises TimeoutError."""
     api, namespace = cluster.control_plane.api, await cluster.namespace(workload)
     timeline = Timeline(api, namespace, workload.pods, time.monotonic)
-    async with beside(timeline.run()), asyncio.timeout(limit):
-        await timeline.listening()
+    async with beside(timeline.lists.run()), asyncio.timeout(limit):
+        await timeline.lists.listening()
         await create(api, namespace, workload, timeline)
         await timeline.all_bound.wait()
     await api.delete_all(PODS.path(namespace=namespace), gracePeriodSeconds="0")

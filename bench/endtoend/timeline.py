@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from apportion.cluster.kinds import CLAIMS, PODS
 from testbed.api import Api, Json
-from testbed.reflector import Reflector
+from testbed.reflector import Reflector, Reflectors
 
 
 class Timeline:
@@ -27,21 +27,10 @@ class Timeline:
         """When it was first seen with a node."""
         self.on_bound: Callable[[str], None] = lambda _: None
         self.all_bound = asyncio.Event()
-        self._reflectors = (
+        self.lists = Reflectors(
             Reflector(api, PODS.path(namespace=namespace), self._see_pod),
             Reflector(api, CLAIMS.path(namespace=namespace), self._see_claim),
         )
-
-    async def run(self) -> None:
-        """Follow until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for each in self._reflectors:
-                group.create_task(each.run())
-
-    async def listening(self) -> None:
-        """Wait until both watches are open."""
-        for each in self._reflectors:
-            await each.listed.wait()
 
     def send(self, name: str) -> None:
         """Note that a pod's creation is being sent now."""

@@ -18,7 +18,7 @@ from bench.usage import settled
 from testbed.api import Api, Json
 from testbed.beside import beside
 from testbed.binaries import Binaries
-from testbed.reflector import Reflector
+from testbed.reflector import Reflector, Reflectors
 
 DEVICES: Final = 8
 """Of a node."""
@@ -77,22 +77,11 @@ class Followed:
     def __init__(self, api: Api, where: PodsOf) -> None:
         self.allocated: dict[str, float] = {}
         self.let_go: dict[str, float] = {}
-        self._reflectors = (
+        self.lists = Reflectors(
             Reflector(api, where.claims(), self._note(self.allocated, _has_devices)),
             Reflector(api, where.pods(), self._note(self.let_go, _has_no_gate)),
         )
         self._changed = asyncio.Event()
-
-    async def run(self) -> None:
-        """Follow until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for each in self._reflectors:
-                group.create_task(each.run())
-
-    async def listening(self) -> None:
-        """Wait until both watches are open."""
-        for each in self._reflectors:
-            await each.listed.wait()
 
     async def until(self, reached: Callable[[], bool], within: float) -> None:
         """Wait until something holds of what was seen. Raises TimeoutError."""
@@ -155,8 +144,8 @@ async def measure(pods: int, nodes: int, single: int, binaries: Binaries) -> Rep
         others, team = [await gated_namespace(cluster, name) for name in ("others", "team")]
         singles, group = Singles(cluster.api, others), Followed(cluster.api, team)
         for each_followed in (singles.followed, group):
-            await stack.enter_async_context(beside(each_followed.run()))
-            await each_followed.listening()
+            await stack.enter_async_context(beside(each_followed.lists.run()))
+            await each_followed.lists.listening()
         pids = {name: process.pid for name, process in cluster.processes.items()}
         operator = installation.operators[0].pid
         pids |= {"operator": operator} if operator is not None else {}

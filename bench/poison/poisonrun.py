@@ -57,8 +57,8 @@ async def measure(plan: StormPlan, binaries: Binaries, show: Shown = lambda _tex
         run = _Run(plan, cluster, cluster.probe, show)
         attacking = Attacker.prepared(control_plane, poisoned, plan.storm, plan.poison_rate)
         timeline = Timeline(control_plane.api, namespace, workload.pods, time.monotonic)
-        async with attacking as attacker, beside(timeline.run()):
-            await timeline.listening()
+        async with attacking as attacker, beside(timeline.lists.run()):
+            await timeline.lists.listening()
             await settled(cluster.pids)
             loaded, requests = load(), await asyncio.to_thread(counted, control_plane)
             begun = await Reading.of(cluster, cluster.probe)
