@@ -8,7 +8,7 @@ market's free devices that requests confined to the set will take, in standard d
 from collections.abc import Iterable
 from itertools import repeat
 from math import exp, log1p, sqrt
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 from apportion.allocator.equivalence.nodestate import NodeStates
@@ -16,6 +16,7 @@ from apportion.allocator.facts.host import HostResources
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.pricing.captives import Captive, captives
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.demandmix import DemandMix
@@ -38,17 +39,6 @@ MOST_SPLITS = 1024
 
 class ClusterState(HostedCluster, Protocol):
     """The members of the state that scarcity reads."""
-
-
-class Captive(NamedTuple):
-    """The demand confined to one set, while its market fills."""
-
-    share: float
-    """Its share of the market's demand."""
-    variance: float
-    """Variance of the devices that it takes, per device left in the market."""
-    per_claim: float
-    """Mean number of devices that one claim takes in the market."""
 
 
 class Scarcity:
@@ -251,7 +241,7 @@ class Scarcity:
         if number >= self._size:
             return self._place_cost(number - self._size, 1.0, self._free[self._size + number])
         if not self._captives:
-            self._captives = self._measure_captives()
+            self._captives = captives(self._size, self._latest, self._prices, self._markets)
         share, variance, per_claim = self._captives[number]
         left = self._free[self._size + self._markets.markets[number]]
         slack = (self._free[number] - share * left) / sqrt(variance * left + 1)
@@ -277,27 +267,3 @@ class Scarcity:
             if entry.alternative in self._prices.several:
                 weights[self._prices.several[entry.alternative]] += entry.weight
         return [weight * self._free[-1] / devices if devices else 0.0 for weight in weights]
-
-    def _measure_captives(self) -> list[Captive]:
-        size = range(self._size)
-        demand = [0.0] * self._size
-        squares = [0.0] * self._size
-        claims = [0] * self._size
-        for entry in self._latest:
-            number = self._prices.set_of(entry.alternative)
-            if number is not None and entry.alternative is not None:
-                taken = entry.count * self._prices.parts.get(entry.alternative, 1.0)
-                claims[number] += entry.weight
-                demand[number] += entry.weight * taken
-                squares[number] += entry.weight * taken * taken
-        markets = self._markets.markets
-        captives: list[Captive] = []
-        for number in size:
-            market = [other for other in size if markets[other] == markets[number]]
-            # The recent demand may have no request in this market.
-            total = sum(demand[other] for other in market) or 1
-            share = sum(demand[other] for other in market if self._markets.inside(other, number)) / total
-            spread = sum(squares[other] for other in market) / total
-            per_claim = total / (sum(claims[other] for other in market) or 1)
-            captives.append(Captive(share, spread * share * (1 - share), per_claim))
-        return captives
