@@ -6,14 +6,8 @@ from apportion.api.policy import AllocationPolicy
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
-from tests.install.written_objects import (
-    ACCEPTED,
-    GROUP,
-    IMMUTABLE,
-    POLICY,
-    REFUSED,
-    create,
-)
+from tests.install.refused_objects import IMMUTABLE, REFUSED
+from tests.install.written_objects import ACCEPTED, GROUP, POLICY, create
 
 
 class Served:
