@@ -44,6 +44,22 @@ def test_a_group_for_which_all_nodes_are_too_few_loses_its_gates_together() -> N
         assert shown(world) == expected
 
 
+def test_a_group_is_asked_about_when_enough_of_its_pods_have_waited() -> None:
+    """A younger one behind its gate does not count as served."""
+    world = fleet({"n1": ("h100", 1)})
+    look = looking(world)
+    group(world, 3, *[request("gpu")] * 2)
+    assert look() == set()
+    world.clock.now += 1.0
+    world.claim("late", request("gpu"))
+    member(world, "late", "late", least="3")
+    assert look() == set()
+    world.clock.now += PATIENCE - 1.0
+    assert look() == set()
+    world.clock.now += 1.0
+    assert look() == {"g0", "g1", "late"}
+
+
 def test_a_group_that_does_not_wait_for_a_node_keeps_its_gates() -> None:
     """It is incomplete, a quota keeps it waiting, a policy says so, or what it wants is counted otherwise than by devices."""
     few = [request("gpu", count=2)] * 2

@@ -8,8 +8,9 @@ from apportion.cluster.client import Client
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.emptynodes import PUBLISHING
 from tests.observedcluster import GPU, ObservedCluster, request
-from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, shown, waits
+from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, looking, shown, waits
 from tests.scheduling.queued import MODEL, fleet
 from tests.steps import steps
 
@@ -51,6 +52,28 @@ def test_nobody_asks_before_a_demand_has_waited() -> None:
     world = fleet({"n1": ("h100", 1)})
     waits(world, "p", request("gpu", expression=H200))
     assert shown(world, after=PATIENCE - 0.1) == set()
+
+
+def test_while_an_agent_publishes_its_devices_anew_nobody_knows_what_its_node_has() -> None:
+    """One of two slices is there, for a moment or, when the agent does not come to an end, for longer."""
+    for completed in (True, False):
+        world = fleet({"n1": ("h100", 1)})
+        waits(world, "p", request("gpu", count=2))
+        waits(world, "model", request("gpu", expression=H200))
+        devices = [
+            {"name": f"gpu-{number}", "attributes": {"model": {"string": "h100"}}} for number in (0, 1)
+        ]
+        world.slice("n1", "n1-devices", {"devices": devices[:1]}, 2)
+        look = looking(world)
+        assert look() == set()
+        world.clock.now += PATIENCE
+        assert look() == set()
+        if completed:
+            world.slice("n1", "n1-further", {"devices": devices[1:]}, 2)
+            world.clock.now += PATIENCE
+            assert look() == {"model"}
+        world.clock.now += PUBLISHING
+        assert look() == (set() if completed else {"p", "model"})
 
 
 def test_what_is_not_only_ours_to_hold_back_is_left_alone() -> None:

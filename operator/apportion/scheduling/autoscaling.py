@@ -54,7 +54,7 @@ class Autoscaling:
         self._snapshot = snapshot
         self._clock = clock
         self._over = over
-        self._empty = EmptyNodes(snapshot, lifted)
+        self._empty = EmptyNodes(snapshot, clock, lifted)
         self._young: dict[str, tuple[float, WaitingDemand]] = {}
         """Demands by key, with the time since which they wait; the oldest first."""
         self._alike: dict[Shape, dict[str, WaitingDemand]] = {}
@@ -102,7 +102,10 @@ class Autoscaling:
         for shape in tuple(self._unanswered):
             alike = self._alike.get(shape, {})
             asked = [each for each in alike.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
-            if asked and not (yield from self._empty.could_serve(asked[0], shape[0])):
+            served = (yield from self._empty.could_serve(asked[0], shape[0])) if asked else 1
+            if served is None:
+                self._put_off(asked)
+            elif not served:
                 found |= self._shown(self._within_quota(asked), NOTHING_FITS)
             self._unanswered.pop(shape, None)
         for group in tuple(self._unanswered_groups):
@@ -142,14 +145,16 @@ class Autoscaling:
 
     def _within_quota(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
         """Return the demands that no quota keeps waiting; the others are looked at again later."""
-        within, now = list[WaitingDemand](), self._clock()
+        asked = list(demands)
+        self._put_off(each for each in asked if each.key in self._over)
+        return [each for each in asked if each.key not in self._over]
+
+    def _put_off(self, demands: Iterable[WaitingDemand]) -> None:
+        """Look at demands again when they have waited once more."""
+        now = self._clock()
         for each in demands:
-            if each.key in self._over:
-                self._drop(each.key)
-                self._young[each.key] = now, each
-            else:
-                within.append(each)
-        return within
+            self._drop(each.key)
+            self._young[each.key] = now, each
 
     def _lack(self, group: _Group, demands: Sequence[WaitingDemand]) -> Generator[None, None, str]:
         """Say what the nodes lack for a group though everything were free; empty: nothing, as far as one knows."""
@@ -157,7 +162,8 @@ class Autoscaling:
         if state is None or state.flaw:
             return ""
         waiting = {pod.uid for demand in demands for pod in demand.pods}
-        enough = state.least - sum(pod.uid not in waiting for pod in state.pods)
+        # Those behind our gate that have not waited long enough get nothing without the others, either.
+        enough = state.least - sum(pod.uid not in waiting and GATE not in pod.gates for pod in state.pods)
         kinds: dict[Shape, list[WaitingDemand]] = {}
         for demand in demands:
             kinds.setdefault(self._shapes[demand.key], []).append(demand)
@@ -166,6 +172,9 @@ class Autoscaling:
         room = 0
         for shape, alike in kinds.items():
             served = yield from self._empty.could_serve(alike[0], shape[0], len(alike))
+            if served is None:
+                self._put_off(demands)
+                return ""
             room += served * len(alike[0].pods)
             if room >= enough:
                 return ""

@@ -3,7 +3,7 @@
 In: a demand, the snapshot. Out: a number that is never too small. One node of each node class is asked, with all that claims hold there, or that is reserved for the first of the queue, released for the
 moment; what layouts reserve and what was cut by hand stays taken, and sick devices stay tainted. The node has to suit the pods
 as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered
-with as many as were asked for.
+with as many as were asked for. While the agent of a node publishes its devices anew, nobody knows what the node has.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -29,6 +29,8 @@ from apportion.scheduling.waiting import WaitingDemand
 
 MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
+PUBLISHING = 60.0
+"""Seconds for which a pool may lack slices until one goes by those that are there: an agent publishes them one after the other."""
 _LAYOUT = "layout:"
 """Before the keys under which layouts hold devices (ADR 4)."""
 TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in (GUARD, HELD))
@@ -41,10 +43,18 @@ Shape = tuple[Query, tuple[object, ...]]
 class EmptyNodes:
     """Asks about nodes as if nobody used them."""
 
-    def __init__(self, snapshot: Snapshot, lifted: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        clock: Callable[[], float],
+        lifted: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         """`lifted`: lets the state show, within a block, nothing that is reserved for others of the queue."""
         self._snapshot = snapshot
+        self._clock = clock
         self._lifted = lifted
+        self._incomplete: dict[str, float] = {}
+        """Since when slices of a node's pools are seen to be missing."""
 
     @property
     def epoch(self) -> tuple[int, int]:
@@ -62,20 +72,25 @@ class EmptyNodes:
             return None
         return query, tuple([constraints_of(pod) for pod in demand.pods])
 
-    def could_serve(self, demand: WaitingDemand, query: Query, wanted: int = 1) -> Generator[None, None, int]:
+    def could_serve(
+        self, demand: WaitingDemand, query: Query, wanted: int = 1
+    ) -> Generator[None, None, int | None]:
         """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
 
-        Yields between nodes, and goes on with the snapshot as it is then.
+        None: nobody knows now, because a node publishes its devices anew. Yields between nodes, and goes on with the snapshot as it
+        is then.
         """
         state = self._snapshot.state
         if not state.query_cache.shared(query):
             return wanted
         alike: dict[NodeClass, list[str]] = {}
         room: dict[str, int] = {}
+        publishing = False
         states = state.settle(query)
         for node in self._snapshot.nodes.values():
             if room_here := self._copies(node, demand.pods):
                 room[node.name] = room_here
+                publishing |= self._publishes(node.name)
                 alike.setdefault(states.of(node.name).node_class, []).append(node.name)
         asked = sorted(alike, key=lambda each: -len(alike[each]))
         found = 0
@@ -90,7 +105,18 @@ class EmptyNodes:
                 if found >= wanted:
                     return wanted
             yield
-        return wanted if len(asked) > MOST_CLASSES else found
+        if len(asked) > MOST_CLASSES:
+            return wanted
+        return None if publishing else found
+
+    def _publishes(self, name: str) -> bool:
+        """Say whether slices of a node's pools have been missing for a short time."""
+        state = self._snapshot.state
+        if name not in state.names() or state.view(name).incomplete is None:
+            self._incomplete.pop(name, None)
+            return False
+        now = self._clock()
+        return now - self._incomplete.setdefault(name, now) < PUBLISHING
 
     def _most_on(self, name: str, demand: WaitingDemand) -> int | None:
         """Return how many demands like this one the free devices of a node could serve, at most; None: nobody knows."""
