@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ KILLS ?= 1000
 SEED ?= 7
 chaos: venv ## Kill the agent again and again: `make chaos KILLS=1000 SEED=7 REPORT=kills.csv`
 	@$(BIN)/python -m testbed chaos --kills $(KILLS) --seed $(SEED) $(if $(REPORT),--report $(REPORT)) $(ARGS)
+
+HOURS ?= 2
+soak: venv ## The whole under random load and kills for hours: `make soak HOURS=2 SEED=7`
+	@$(BIN)/python -m testbed soak --hours $(HOURS) --seed $(SEED) $(ARGS)
 
 real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
 	@$(BIN)/python -m testbed real-node

@@ -13,6 +13,7 @@ from testbed.cli.kubelets import kubelets
 from testbed.cli.proto import proto
 from testbed.cli.realcard import real_card
 from testbed.cli.realnode import real_node
+from testbed.cli.soak import soak
 from testbed.cli.status import status
 from testbed.cli.up import up
 from testbed.errors import TestbedError
@@ -31,6 +32,7 @@ app.command()(binaries)
 app.command()(proto)
 app.command()(demo)
 app.command()(chaos)
+app.command()(soak)
 app.command("real-node")(real_node)
 app.command("real-card")(real_card)
 app.command(hidden=True)(kubelets)

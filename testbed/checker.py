@@ -77,11 +77,15 @@ class Checker:
             with suppress(asyncio.CancelledError):
                 await task
 
-    def check(self) -> None:
-        """Raise AssertionError that lists every violation so far, if there is one."""
+    def alive(self) -> None:
+        """Raise what a watch has failed with: that must not look like success."""
         for task in self._tasks:
             if task.done() and not task.cancelled():
-                task.result()  # a watch that has failed must not look like success
+                task.result()
+
+    def check(self) -> None:
+        """Raise AssertionError that lists every violation so far, if there is one."""
+        self.alive()
         found = [*self.violations, *self.used_by_two_containers()]
         if found:
             raise AssertionError(f"{len(found)} violations:\n" + "\n".join(found[:20]))

@@ -95,6 +95,8 @@ class FaultyProxy:
         self._random = random.Random(seed)  # noqa: S311 - faults are drawn, not secrets
         self._used: Counter[Rule] = Counter()
         self._go = asyncio.Event()
+        self._whole = asyncio.Event()
+        self._whole.set()
         self._events: dict[str, deque[bytes]] = {}
         self._answers: dict[str, tuple[int, bytes]] = {}
         self._stack = AsyncExitStack()
@@ -117,6 +119,7 @@ class FaultyProxy:
     ) -> None:
         """Let go what is held, and end all connections."""
         self.let_go()
+        self.heal()
         await self._stack.aclose()
 
     def kubeconfig(self, path: Path, user: Path | None = None) -> Path:
@@ -128,6 +131,14 @@ class FaultyProxy:
         """Hand on every request and answer that is held now."""
         self._go.set()
         self._go = asyncio.Event()
+
+    def part(self) -> None:
+        """Let nothing through until `heal`, in neither direction: what is sent meanwhile is lost, and nobody is told."""
+        self._whole.clear()
+
+    def heal(self) -> None:
+        """Let everything through again; connections that were used meanwhile break."""
+        self._whole.set()
 
     def _session(self, *, certified: bool) -> aiohttp.ClientSession:
         context = ssl.create_default_context(cafile=str(self._access.authority))
@@ -159,7 +170,7 @@ class FaultyProxy:
         drawn = self._drawn(request)
         body = await request.read()
         await self._hold(drawn.get(Fault.HOLD_REQUEST))
-        if Fault.DROP_REQUEST in drawn:
+        if Fault.DROP_REQUEST in drawn or await self._lost():
             return _broken(request)
         if Fault.THROTTLE in drawn:
             seconds = f"{drawn[Fault.THROTTLE].seconds:.0f}"
@@ -186,7 +197,7 @@ class FaultyProxy:
             self._events.pop(request.path, None)
             self._remember(what, answered.status, answer)
         await self._hold(drawn.get(Fault.HOLD_ANSWER))
-        if Fault.LOSE_ANSWER in drawn:
+        if Fault.LOSE_ANSWER in drawn or await self._lost():
             return _broken(request)
         if Fault.FAIL in drawn:
             return _status(500, "InternalError")
@@ -197,6 +208,13 @@ class FaultyProxy:
     def _pool(self, request: web.BaseRequest) -> aiohttp.ClientSession:
         # A client certificate would win over the token.
         return self._bare if "Authorization" in request.headers else self._certified
+
+    async def _lost(self) -> bool:
+        """Say whether nothing comes through now; then only after that is over."""
+        if self._whole.is_set():
+            return False
+        await self._whole.wait()
+        return True
 
     async def _hold(self, rule: Rule | None) -> None:
         if rule is not None:
@@ -221,6 +239,8 @@ class FaultyProxy:
                 for line in self._random.sample(list(events), len(events)):
                     await response.write(line)
             async for line in answered.content:
+                if await self._lost():
+                    return _broken(request)
                 await response.write(line)
                 if b'"type":"BOOKMARK"' not in line:
                     events.append(line)

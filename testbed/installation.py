@@ -66,9 +66,11 @@ class Installation:
         manifests: Path = MANIFESTS,
         kubelet_options: Mapping[str, Any] | None = None,
         agents: bool = True,
-        proxy: FaultyProxy | None = None,
+        proxies: Sequence[FaultyProxy] = (),
+        agent_proxy: FaultyProxy | None = None,
+        code: Path = REPOSITORY,
     ) -> None:
-        """`proxy` stands between the operators and the API server."""
+        """`proxies` stand before the API server, one for each operator; `agent_proxy` does for all agents."""
         self.cluster = cluster
         self.nodes = {node.name: node for node in nodes}
         self.operators: list[Supervised] = []
@@ -76,13 +78,16 @@ class Installation:
         """Where each operator answers /healthz, /readyz and /metrics."""
         self.agents: dict[str, Supervised] = {}
         self.kubelets: dict[str, FakeKubelet] = {}
+        self.code = code
+        """The repository, or a copy of an older one, whose operator and agents are started from now on."""
         self._count = operators
         self._operator_options = tuple(operator_options)
         self._agent_options = tuple(agent_options)
         self._manifests = manifests
         self._kubelet_options = dict(kubelet_options or {})
         self._run_agents = agents
-        self._proxy = proxy
+        self._proxies = tuple(proxies)
+        self._agent_proxy = agent_proxy
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -125,13 +130,15 @@ class Installation:
         found: list[dict[str, Any]] = self.state(node)["partitions"]
         return found
 
-    async def start_agent(self, name: str) -> Supervised:
-        """Start a node's agent with a token that is bound to its node."""
+    async def start_agent(self, name: str, instance: str = "") -> Supervised:
+        """Start a node's agent with a token that is bound to its node; one beside another needs an `instance` of its own."""
         node, folder = self.nodes[name], self.folder(name)
         folder.mkdir(parents=True, exist_ok=True)
         simulation = folder / "simulation.yaml"
         simulation.write_text(yaml.safe_dump(dict(node.simulation)))
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
+        if self._agent_proxy is not None:
+            token = self._agent_proxy.kubeconfig(folder / "proxied.kubeconfig", token)
         kubelet = self.kubelets[name]
         command: list[str | Path] = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", name, "--backend", "simulated"),
@@ -139,6 +146,7 @@ class Installation:
             *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),
             *("--run-dir", folder / "run", "--kubeconfig", token),
             *("--log-format", "console", "--health-port", "0"),
+            *(("--instance", instance) if instance else ()),
             *self._agent_options,
         ]
         if node.lay_out is not None:
@@ -148,7 +156,7 @@ class Installation:
             f"agent-{name}",
             command,
             self.cluster.log_path(f"agent-{name}"),
-            environment=product_environment(),
+            environment=product_environment(self.code),
         )
         agent.start()
         self.agents[name] = agent
@@ -169,8 +177,8 @@ class Installation:
         """Start one more replica of the operator."""
         [port] = free_ports(1)
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-operator")
-        if self._proxy is not None:
-            token = self._proxy.kubeconfig(self.cluster.folder / f"operator-{index}.proxied", token)
+        if self._proxies:
+            token = self._proxies[index].kubeconfig(self.cluster.folder / f"operator-{index}.proxied", token)
         operator = Supervised(
             f"operator-{index}",
             [
@@ -179,7 +187,7 @@ class Installation:
                 *self._operator_options,
             ],
             self.cluster.log_path(f"operator-{index}"),
-            environment=product_environment(),
+            environment=product_environment(self.code),
         )
         operator.start()
         self.operators.append(operator)
@@ -215,7 +223,7 @@ async def until_served(cluster: ControlPlane) -> None:
         await eventually(served)
 
 
-def product_environment() -> dict[str, str]:
-    """Return the environment of operator and agent: what a process needs, and the path of the product."""
+def product_environment(code: Path = REPOSITORY) -> dict[str, str]:
+    """Return the environment of operator and agent: what a process needs, and the path of the product in a repository."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
-    return {**kept, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PYTHONPATH": str(code / "operator"), "PYTHONUNBUFFERED": "1"}

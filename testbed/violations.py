@@ -167,7 +167,7 @@ def misplaced(pods: Iterable[Json], claims: Iterable[Json], devices: Devices) ->
                 row["uid"] for row in claim.get("status", {}).get("reservedFor") or ()
             }:
                 yield f"{about}: claim {name} is not reserved for it"
-            places = {devices.nodes.get(use.device, node) for use in uses(claim)} if claim else set()
+            places = {devices.nodes.get(device, node) for _, device in _results(claim)} if claim else set()
             if not places:
                 yield f"{about}: claim {name} has no devices"
             elif places != {node}:

@@ -1,73 +1,112 @@
 """A device is free when its container has stopped, not when its pod is gone."""
 
+from collections.abc import AsyncIterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import pytest
 
+from testbed.api import Json
 from testbed.binaries import Binaries
+from testbed.checker import Checker
+from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.installation import Installation, SimulatedNode
 from testbed.podrecord import PodRecord
+from testbed.soak import workload
 from testbed.violations import uses
-from tests.storm import workload
-from tests.storm.slownode import slow_node
+
+pytestmark = pytest.mark.slow
+ONE_CARD, TWO_CARDS = "one-card", "two-cards"
+STOP_SECONDS = {ONE_CARD: 2.5, TWO_CARDS: 4.0}
+"""How long containers of each node take to stop."""
 
 
-@pytest.mark.slow
-async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(binaries: Binaries) -> None:
+class Slow(NamedTuple):
+    """An installation with nodes whose containers take time to stop, and the namespace of the tests."""
+
+    cluster: ControlPlane
+    installation: Installation
+    checker: Checker
+    namespace: str
+
+    def path(self, kind: str) -> str:
+        group = "/api/v1" if kind == "pods" else "/apis/resource.k8s.io/v1"
+        return f"{group}/namespaces/{self.namespace}/{kind}"
+
+    async def make_pod(self, name: str, node: str, **claim: str) -> None:
+        raw = workload.pod(name, **claim)
+        raw["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+        await self.cluster.api.create(self.path("pods"), raw)
+
+    def ran(self, node: str) -> list[PodRecord]:
+        """Return the pods that have run on a node."""
+        records = self.installation.kubelets[node].records.values()
+        return [record for record in records if record.running is not None]
+
+
+@pytest.fixture(scope="module")
+async def slow(binaries: Binaries) -> AsyncIterator[Slow]:
+    """Run everything for a node with one card and one with two."""
+    nodes = [
+        SimulatedNode(name, {"cards": [{"model": "H100-80GB", "count": count}]})
+        for name, count in ((ONE_CARD, 1), (TWO_CARDS, 2))
+    ]
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        Installation(cluster, nodes) as installation,
+        Checker(installation) as checker,
+    ):
+        for name, seconds in STOP_SECONDS.items():
+            installation.kubelets[name].stop_seconds = seconds
+        namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
+        made = Slow(cluster, installation, checker, namespace)
+        for template in workload.templates():
+            await cluster.api.create(made.path("resourceclaimtemplates"), template)
+        yield made
+
+
+async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(slow: Slow) -> None:
     """On the only card: whole, cut, whole, and whole again. The allocation is free at once, the card is not."""
     names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu", "again": "gpu"}
-    async with slow_node(binaries, cards=1, stop_seconds=2.5) as (cluster, installation, checker):
-        namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        kubelet = installation.kubelets["n1"]
-        for template in workload.templates():
-            path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
-            await cluster.api.create(path, template)
 
-        async def records() -> dict[str, PodRecord]:
-            return {each.name: each for each in kubelet.records.values() if each.running is not None}
+    async def records() -> dict[str, PodRecord]:
+        return {each.name: each for each in slow.ran(ONE_CARD)}
 
-        async def run(name: str) -> None:
-            await eventually(records, lambda found: name in found, within=40)
+    async def run(name: str) -> None:
+        await slow.make_pod(name, ONE_CARD, resourceClaimTemplateName=names[name])
 
-        await cluster.api.create(pods, workload.pod("gpu", resourceClaimTemplateName="gpu"))
-        await run("gpu")
-        for earlier, later in pairwise(names):
-            await cluster.api.create(pods, workload.pod(later, resourceClaimTemplateName=names[later]))
-            await cluster.api.delete(f"{pods}/{earlier}", grace=0)
-            await run(later)
-            checker.check()
-            found = await records()
-            stopped, running = found[earlier].stopped, found[later].running
-            assert stopped is not None, f"{later} ran beside {earlier}"
-            assert running is not None
-            assert running > stopped, f"{later} ran beside {earlier}"
+    await run("gpu")
+    await eventually(records, lambda found: "gpu" in found, within=40)
+    for earlier, later in pairwise(names):
+        await run(later)
+        await slow.cluster.api.delete(f"{slow.path('pods')}/{earlier}", grace=0)
+        await eventually(records, lambda found, later=later: later in found, within=40)
+        slow.checker.check()
+        found = await records()
+        stopped, running = found[earlier].stopped, found[later].running
+        assert stopped is not None, f"{later} ran beside {earlier}"
+        assert running is not None
+        assert running > stopped, f"{later} ran beside {earlier}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["gpu", "1g10gb"])
-async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
-    binaries: Binaries, spec: str
-) -> None:
+async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(slow: Slow, spec: str) -> None:
     """Its next pod would start at once, and with the old devices: kubelet prepares a claim once for all of its pods."""
-    async with slow_node(binaries, cards=2, stop_seconds=4.0) as (cluster, installation, checker):
-        namespace = await cluster.make_namespace("again", {"apportion.dev/managed": "true"})
-        claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        kubelet = installation.kubelets["n1"]
-        await cluster.api.create(claims, {"metadata": {"name": "one"}, "spec": workload.SPECS[spec]})
+    name = f"one-{spec}"
+    claims = slow.path("resourceclaims")
 
-        async def running() -> list[PodRecord]:
-            return [
-                each for each in kubelet.records.values() if each.name == "same" and each.running is not None
-            ]
+    async def running() -> list[PodRecord]:
+        return [each for each in slow.ran(TWO_CARDS) if each.name == name]
 
-        await cluster.api.create(pods, workload.pod("same", resourceClaimName="one"))
-        await eventually(running, lambda found: len(found) == 1, within=40)
-        await cluster.api.delete(f"{pods}/same", grace=0)
-        await cluster.api.create(pods, workload.pod("same", resourceClaimName="one"))
-        earlier, later = await eventually(running, lambda found: len(found) == 2, within=60)
-        checker.check()
-        claim = await cluster.api.get(f"{claims}/one")
-        assert later.devices == {claim["metadata"]["uid"]: {use.device for use in uses(claim)}}
-        assert earlier.uid != later.uid
+    claim: Json = {"metadata": {"name": name}, "spec": workload.SPECS[spec]}
+    await slow.cluster.api.create(claims, claim)
+    await slow.make_pod(name, TWO_CARDS, resourceClaimName=name)
+    await eventually(running, lambda found: len(found) == 1, within=40)
+    await slow.cluster.api.delete(f"{slow.path('pods')}/{name}", grace=0)
+    await slow.make_pod(name, TWO_CARDS, resourceClaimName=name)
+    earlier, later = await eventually(running, lambda found: len(found) == 2, within=60)
+    slow.checker.check()
+    found = await slow.cluster.api.get(f"{claims}/{name}")
+    assert later.devices == {found["metadata"]["uid"]: {use.device for use in uses(found)}}
+    assert earlier.uid != later.uid

@@ -14,6 +14,9 @@ from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
 
+OWN = "metadata.name!=kube-root-ca.crt"
+"""Selects the maps of the test: controller-manager makes one in every namespace."""
+
 
 @pytest.fixture
 async def proxy(control_plane: ControlPlane) -> AsyncIterator[FaultyProxy]:
@@ -100,6 +103,40 @@ async def test_a_held_request_is_carried_out_after_its_client_has_gone(
     await eventually(lambda: api.find(f"{maps}/m"), within=10)
 
 
+async def test_nothing_comes_through_while_it_is_parted(proxy: FaultyProxy, api: Api, maps: str) -> None:
+    """As behind a network that drops packets: requests are lost for good, a watch is silent, and nobody is told."""
+    _, version = await api.items(maps, fieldSelector=OWN)
+    watch = api.watch(maps, version, fieldSelector=OWN)
+    await api.create(maps, a_map("before"))
+    assert (await anext(watch))[1]["metadata"]["name"] == "before"
+    proxy.part()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await api.create(maps, a_map("lost"))
+    proxy.heal()
+    await api.create(maps, a_map("after"))
+    assert await api.find(f"{maps}/lost") is None
+    assert proxy.requests.count(f"POST {maps}") == 2
+    assert (await anext(watch))[1]["metadata"]["name"] == "after"
+
+
+async def test_what_the_server_says_while_it_is_parted_is_lost(
+    control_plane: ControlPlane, proxy: FaultyProxy, api: Api, maps: str
+) -> None:
+    """A watch breaks with its first event after that, and the client lists again."""
+    _, version = await api.items(maps, fieldSelector=OWN)
+    watch = api.watch(maps, version, fieldSelector=OWN)
+    await api.create(maps, a_map("before"))
+    await anext(watch)
+    proxy.part()
+    await control_plane.api.create(maps, a_map("unseen"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await anext(watch)
+    proxy.heal()
+    assert await api.find(f"{maps}/unseen") is not None
+
+
 async def test_a_stale_read_is_the_one_before(proxy: FaultyProxy, api: Api, maps: str) -> None:
     """As from a server that lags behind."""
     await api.create(maps, a_map())
@@ -114,7 +151,7 @@ async def test_a_watch_breaks_and_begins_with_what_it_has_shown(
     proxy: FaultyProxy, api: Api, maps: str
 ) -> None:
     """After the restart the client sees old events once more."""
-    _, version = await api.items(maps, fieldSelector="metadata.name!=kube-root-ca.crt")
+    _, version = await api.items(maps, fieldSelector=OWN)
     for name in ("a", "b", "c"):
         await api.create(maps, a_map(name))
     proxy.rules = [Rule(Fault.CUT)]

@@ -81,8 +81,12 @@ def test_a_pod_away_from_its_devices_is_seen(bound: Json, claims: list[Json], wo
     assert any(word in text for text in rules.misplaced([bound], claims, known()))
 
 
-def test_a_pod_beside_its_devices_is_fine() -> None:
-    assert list(rules.misplaced([pod("n1")], [claim("a", LOW, pod="p")], known())) == []
+@pytest.mark.parametrize("result", [{}, {"adminAccess": True}, {"shareID": "1"}])
+def test_a_pod_beside_its_devices_is_fine(result: dict[str, Any]) -> None:
+    """Also beside those that it shares."""
+    claims = [claim("a", LOW, pod="p", **result)]
+    assert list(rules.misplaced([pod("n1")], claims, known())) == []
+    assert len(list(rules.misplaced([pod("n2")], claims, known()))) == 1
 
 
 def test_partitions_that_share_a_memory_slice_are_seen() -> None:

@@ -1,0 +1,1 @@
+"""The whole product under random load while everything around it fails: `soakrun.py` is where to begin."""

@@ -1,0 +1,128 @@
+"""Objects that come and go: in a namespace with the gate and in one without.
+
+In: a control plane, random choices. Out: units made and deleted until cancelled, whatever the API server does meanwhile.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, ParamSpec
+
+import aiohttp
+
+from testbed.api import Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.soak import workload
+from testbed.soak.workload import Unit
+
+P = ParamSpec("P")
+MOST_UNITS: Final = 24
+"""More than fit: a free device is taken at once, and what lost its devices goes on waiting."""
+_FORCED: Final = 0.2
+"""Share of pods that are deleted by force."""
+_PAUSE_SECONDS = (0.05, 0.6)
+_RETRY_SECONDS = 0.5
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
+_RESOURCE = "/apis/resource.k8s.io/v1"
+
+
+class Churn:
+    """Makes units and deletes others. `made` counts the pods that were made, `forced` those that were deleted by force."""
+
+    def __init__(self, cluster: ControlPlane, choose: random.Random) -> None:
+        self.made = 0
+        self.forced = 0
+        self.namespaces: list[str] = []
+        """The first one has the gate."""
+        self._cluster = cluster
+        self._choose = choose
+        self._live: list[tuple[str, Unit]] = []
+
+    async def prepare(self) -> None:
+        """Make namespaces, templates, the policy and classes of priority."""
+        api = self._cluster.api
+        for name, value in workload.PRIORITIES.items():
+            await api.create(
+                _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
+            )
+        await api.create(_POLICIES, workload.POLICY)
+        managed = {"apportion.dev/managed": "true"}
+        self.namespaces = [
+            await self._cluster.make_namespace("gated", managed),
+            await self._cluster.make_namespace("plain"),
+        ]
+        for namespace in self.namespaces:
+            for template in workload.templates():
+                await api.create(f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates", template)
+
+    async def run(self) -> None:
+        """Make and delete until cancelled."""
+        kinds: Counter[str] = Counter()
+        while True:
+            namespace = self._choose.choice(self.namespaces)
+            kinds[namespace] += 1
+            unit = workload.unit(f"u-{kinds[namespace]:06d}", self._choose)
+            self._live.append((namespace, unit))
+            await self.make(namespace, unit)
+            while len(self._live) > MOST_UNITS:
+                await self._end(*self._live.pop(self._choose.randrange(len(self._live))))
+            await asyncio.sleep(self._choose.uniform(*_PAUSE_SECONDS))
+
+    async def make(self, namespace: str, unit: Unit) -> None:
+        """Make the objects of a unit."""
+        api = self._cluster.api
+        for claim in unit.claims:
+            await _persist(api.create, _claims(namespace), claim)
+        for pod in unit.pods:
+            await _persist(api.create, _pods(namespace), pod)
+            self.made += 1
+
+    async def delete_all(self) -> None:
+        """Delete every pod and every claim."""
+        api = self._cluster.api
+        self._live.clear()
+        for namespace in self.namespaces:
+            await _persist(api.delete_all, _pods(namespace))
+            await _persist(api.delete_all, _claims(namespace))
+
+    async def _end(self, namespace: str, unit: Unit) -> None:
+        """Delete the objects of a unit in any order, also claims that pods still use."""
+        paths = [*_named(_claims(namespace), unit.claims), *_named(_pods(namespace), unit.pods)]
+        self._choose.shuffle(paths)
+        for path in paths:
+            forced = "/pods/" in path and self._choose.random() < _FORCED
+            self.forced += forced
+            await _persist(partial(self._cluster.api.delete, grace=0 if forced else None), path)
+
+
+async def _persist(call: Callable[P, Awaitable[object]], *args: P.args, **named: P.kwargs) -> None:
+    """Ask until the API server answers; an object that is there already was made by a request whose answer got lost."""
+    while True:
+        try:
+            await call(*args, **named)
+        except ApiError as error:
+            if error.status == 409:
+                return
+            if error.status < 500 and error.status != 429:
+                raise
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        else:
+            return
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _claims(namespace: str) -> str:
+    return f"{_RESOURCE}/namespaces/{namespace}/resourceclaims"
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def _named(collection: str, objects: Iterable[Json]) -> list[str]:
+    return [f"{collection}/{raw['metadata']['name']}" for raw in objects]

@@ -1,0 +1,87 @@
+"""The end of a soak: nothing is asked for any more, so everything must become free, and be had again.
+
+In: an installation without disturbances. Out: what is left, in words; empty if all is well.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from testbed.api import Json
+from testbed.checker import Checker
+from testbed.installation import Installation
+from testbed.soak import workload
+from testbed.soak.churn import Churn
+from testbed.soak.workload import Unit
+
+_PATIENCE_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.5
+_DEFECT: Final = re.compile(r"Traceback|task_failed|is forbidden")
+
+
+async def end(installation: Installation, checker: Checker, churn: Churn) -> list[str]:
+    """Delete everything, have every device once more, and delete that; returns what did not happen."""
+    gated = churn.namespaces[0]
+
+    async def objects() -> list[str]:
+        every = [("pod", checker.pods), ("claim", checker.claims), ("partition", checker.partitions)]
+        found = [
+            f"{kind} {_name(raw)} is left"
+            for kind, known in every
+            for raw in known.values()
+            if raw["metadata"].get("namespace", gated) in churn.namespaces
+        ]
+        return found + [
+            f"hardware of {node}: {row['card']} {row['profile']} is left"
+            for node in installation.nodes
+            for row in installation.hardware(node)
+        ]
+
+    async def waiting() -> list[str]:
+        pods = {_name(raw): raw for raw in checker.pods.values()}
+        names = (f"{gated}/{raw['metadata']['name']}" for raw in workload.last_pods())
+        phases = {name: pods.get(name, {}).get("status", {}).get("phase") for name in names}
+        return [
+            f"pod {name} is {phase}, and devices are free"
+            for name, phase in phases.items()
+            if phase != "Running"
+        ]
+
+    await churn.delete_all()
+    left = await _until_none(objects)
+    if left:
+        return left
+    await churn.make(gated, Unit((), tuple(workload.last_pods())))
+    left = await _until_none(waiting) or await _until_none(checker.at_rest)
+    if left:
+        return left
+    await churn.delete_all()
+    return await _until_none(objects)
+
+
+def complaints(installation: Installation) -> list[str]:
+    """Return the lines of the product's logs that speak of a defect in it."""
+    programs = (*installation.operators, *installation.agents.values())
+    return [
+        f"{program.name}: {line}"
+        for program in programs
+        for line in program.log.read_text(errors="replace").splitlines()
+        if _DEFECT.search(line)
+    ]
+
+
+async def _until_none(ask: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """Ask until nothing is left or patience ends, and return what is left."""
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        left = await ask()
+        if not left or time.monotonic() > patience:
+            return left
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _name(raw: Json) -> str:
+    metadata = raw["metadata"]
+    return "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)

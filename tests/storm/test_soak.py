@@ -1,0 +1,31 @@
+"""A short soak: random load on two operators and four agents while everything around them fails. `make soak` is the long one."""
+
+import json
+
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.faultyproxy import Fault
+from testbed.soak.soakrun import SoakRun
+from testbed.versions import DEFAULT
+
+SECONDS = 180.0
+_SEED = 20260701
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_nothing_is_used_twice_lost_or_leaked_whatever_fails(
+    binaries: Binaries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No violation at any second; afterwards everything is free, and every device can be had; no process grows."""
+    result = await SoakRun(binaries, seconds=SECONDS, seed=_SEED, version=DEFAULT).run()
+    with capsys.disabled():
+        print(f"\nsoak: {result.line()}")  # noqa: T201 - for people who watch
+    assert result.problems == []
+    # Which things happen depends on what is asked in the time; a run in which few do shows nothing.
+    assert result.served > 40
+    assert result.forced > 5
+    assert len(result.disturbances) >= 5
+    assert len(result.faults) > len(Fault) / 2
+    assert {name for name in json.loads(result.line())["memory"] if name.startswith("operator")}
