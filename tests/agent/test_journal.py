@@ -188,17 +188,38 @@ def test_a_kill_while_a_journal_is_brought_up_costs_nothing(tmp_path: Path, stat
     journal.close()
 
 
-def test_a_journal_of_a_later_release_is_set_aside(tmp_path: Path) -> None:
-    """What its rows mean is not known here; nothing of it is lost."""
+def test_a_journal_of_a_later_release_is_read_and_written(tmp_path: Path) -> None:
+    """Its steps left the statements of this one valid: after a downgrade nothing is forgotten, and what is new is left alone."""
+    path = tmp_path / "journal.db"
+    with closing(Journal(path, "b")) as journal:
+        journal.put_partition(replace(ROW, card_uuid="GPU-1"))
+    with closing(sqlite3.connect(path)) as later:
+        # It may be open in an agent of the later release, as in a rolling update.
+        later.executescript("CREATE TABLE further (uid TEXT); PRAGMA user_version=99;")
+        with closing(Journal(path, "b")) as journal:
+            assert journal.partitions() == {"p1": replace(ROW, card_uuid="GPU-1")}
+            journal.reserve(claim("c1", "gpu-0"))
+        later.execute("INSERT INTO further VALUES ('c1')")
+        assert later.execute("SELECT uid FROM claims").fetchall() == [("c1",)]
+        assert later.execute("PRAGMA user_version").fetchone() == (99,)
+    assert not path.with_suffix(".broken").exists()
+
+
+@pytest.mark.parametrize(("steps", "aside"), [(1, False), (98, True)])
+def test_a_journal_says_which_steps_an_agent_must_know(tmp_path: Path, steps: int, aside: bool) -> None:  # noqa: FBT001
+    """A later release that cannot live with this one's statements says so: the file is set aside, nothing of it is lost."""
     path = tmp_path / "journal.db"
     with closing(sqlite3.connect(path)) as db:
-        db.executescript(_FIRST_RELEASE + "PRAGMA user_version=99;")
-    journal = Journal(path, "b")
-    assert journal.fresh
-    assert journal.partitions() == {}
-    journal.close()
-    with closing(sqlite3.connect(path.with_suffix(".broken"))) as db:
-        assert db.execute("SELECT uid FROM partitions").fetchall() == [("p1",)]
+        db.executescript(_FIRST_RELEASE + "CREATE TABLE needed (steps INTEGER);")
+        with db:
+            db.execute("INSERT INTO needed VALUES (?)", (steps,))
+    with closing(Journal(path, "b")) as journal:
+        assert journal.fresh == aside
+        assert bool(journal.partitions()) != aside
+    assert path.with_suffix(".broken").exists() == aside
+    if aside:
+        with closing(sqlite3.connect(path.with_suffix(".broken"))) as db:
+            assert db.execute("SELECT uid FROM partitions").fetchall() == [("p1",)]
 
 
 def test_rows_of_an_older_release_learn_their_card_when_it_is_seen(tmp_path: Path) -> None:

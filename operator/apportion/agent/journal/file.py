@@ -61,7 +61,9 @@ _STEPS: Final[tuple[str, ...]] = (
 )
 """From an empty file to today's, never changed once released: what is new is a step at the end.
 
-The agent of the last release may still have the file open (rolling update): a step leaves its statements valid.
+The agent of another release may have the file open (rolling update), or get it (downgrade): a step leaves the statements of all before valid,
+so it adds tables, never columns, and a row of a new table may name what an earlier release has removed meanwhile. A step that cannot do so makes the
+table `needed` with one number: how many steps an agent must know to use the file (docs/adr/0038-journals-of-later-releases.md).
 """
 _BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """Result codes that blame the file's content (sqlite.org/rescode.html); the low byte of an extended code is one of these."""
@@ -83,7 +85,7 @@ def is_broken(error: sqlite3.Error) -> bool:
 def open_file(path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]]) -> sqlite3.Connection:
     """Open or make a journal; one of an older release is brought up, its rows kept. `tables` read all rows.
 
-    A broken one, or one of a later release, is set aside. Raises NotReady when it cannot be opened for any other reason.
+    One of a later release is used as it is; a broken one, or one that only later releases can use, is set aside. Raises NotReady when it cannot be opened for any other reason.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,8 +155,13 @@ def _set_aside(path: Path) -> Path | None:
 def _migrate(db: sqlite3.Connection) -> None:
     """Take the steps that a file lacks; each is one transaction that also notes its number (`user_version`).
 
-    A kill leaves the file before a step or after it. Raises _BrokenFile for a file of a later release.
+    A kill leaves the file before a step or after it. Raises _BrokenFile for a file that only later releases can use.
     """
+    needed = _needed(db)
+    if needed > len(_STEPS):
+        raise _BrokenFile(
+            f"it needs an agent that knows {needed} steps of its schema; known are {len(_STEPS)}"
+        )
     while _version(db) < len(_STEPS):
         with db:
             db.execute("BEGIN IMMEDIATE")  # two agents may start at once: only one takes a step
@@ -163,8 +170,13 @@ def _migrate(db: sqlite3.Connection) -> None:
                 for statement in _STEPS[done].split(";"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version={done + 1}")
-    if _version(db) > len(_STEPS):
-        raise _BrokenFile(f"its schema {_version(db)} is of a later release; known is {len(_STEPS)}")
+
+
+def _needed(db: sqlite3.Connection) -> int:
+    """Return how many steps an agent must know; a file of today's releases says nothing."""
+    if db.execute("SELECT 1 FROM sqlite_master WHERE name='needed'").fetchone() is None:
+        return 0
+    return max((int(row["steps"]) for row in db.execute("SELECT steps FROM needed")), default=0)
 
 
 def _version(db: sqlite3.Connection) -> int:
