@@ -1,0 +1,154 @@
+"""The leader is lost at a random moment under load: allocation goes on within the lease's term, and nothing is given twice."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.checker import Checker, settled
+from testbed.controlplane import ControlPlane
+from testbed.demo.nodes import h100
+from testbed.eventually import eventually
+from testbed.faultyproxy import FaultyProxy
+from testbed.installation import Installation
+from testbed.soak import workload
+from tests.e2e.replicas import both_ready, holder, leader
+from tests.e2e.tenant import LEASE, metric
+
+LEASE_SECONDS = float(LEASE[1])
+TAKE_OVER_SECONDS = LEASE_SECONDS + 2.0
+"""Within which the first allocation after the loss has to be made."""
+_PAUSE = 0.25
+"""Seconds between two pods."""
+_LOOK_SECONDS = 0.05
+
+
+class Pair(NamedTuple):
+    """Two replicas, each behind a proxy of its own."""
+
+    installation: Installation
+    checker: Checker
+    proxies: list[FaultyProxy]
+    pods: str
+    """Path of the pods of a managed namespace."""
+
+
+@pytest.fixture(scope="module")
+async def pair(binaries: Binaries) -> AsyncIterator[Pair]:
+    """Run two replicas for two nodes with eight H100 each."""
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        FaultyProxy(cluster.kubeconfig) as one,
+        FaultyProxy(cluster.kubeconfig) as other,
+        Installation(
+            cluster,
+            [h100("h100-a"), h100("h100-b")],
+            operators=2,
+            operator_options=LEASE,
+            proxies=[one, other],
+        ) as installation,
+        Checker(installation) as checker,
+    ):
+        namespace = await cluster.make_namespace("ha", {"apportion.dev/managed": "true"})
+        for template in workload.templates():
+            path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
+            await cluster.api.create(path, template)
+        yield Pair(installation, checker, [one, other], f"/api/v1/namespaces/{namespace}/pods")
+
+
+async def killed(pair: Pair, index: int) -> Callable[[], None]:
+    """SIGKILL: the supervisor starts it again, as another replica."""
+    pair.installation.operators[index].kill()
+    return lambda: None
+
+
+async def stopped(pair: Pair, index: int) -> Callable[[], None]:
+    """SIGSTOP: it sleeps, and wakes in the belief that it leads."""
+    pid = pair.installation.operators[index].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    return lambda: os.kill(pid, signal.SIGCONT)
+
+
+async def cut_off(pair: Pair, index: int) -> Callable[[], None]:
+    """Nothing reaches the API server or comes from there, and nobody says so."""
+    pair.proxies[index].part()
+    return pair.proxies[index].heal
+
+
+async def coming(pair: Pair, prefix: str, names: list[str]) -> None:
+    """Make a pod with a partition, again and again."""
+    api = pair.installation.cluster.api
+    while True:
+        name = f"{prefix}-{len(names):03d}"
+        await api.create(pair.pods, workload.pod(name, resourceClaimTemplateName="1g10gb"))
+        names.append(name)
+        await asyncio.sleep(_PAUSE)
+
+
+async def first_allocation_of_the_next(pair: Pair, before: str) -> float:
+    """Wait until another replica holds the lease and a claim gets devices; returns when that was."""
+
+    async def other() -> bool:
+        return await holder(pair.installation) != before
+
+    await eventually(other, within=3 * LEASE_SECONDS)
+    count = pair.checker.allocations
+
+    async def allocated() -> bool:
+        return pair.checker.allocations > count
+
+    await eventually(allocated, within=LEASE_SECONDS)
+    return time.monotonic()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lose", [killed, stopped, cut_off])
+async def test_allocation_goes_on_within_the_term_of_the_lease(
+    pair: Pair, lose: Callable[[Pair, int], Awaitable[Callable[[], None]]]
+) -> None:
+    """Pods come all the time; those of the outage are served, and no device twice."""
+    await both_ready(pair.installation)
+    index, _ = await leader(pair.installation)
+    before = await holder(pair.installation)
+    names: list[str] = []
+    load = asyncio.create_task(coming(pair, lose.__name__.replace("_", "-"), names))
+    await asyncio.sleep(random.uniform(1, 4))  # noqa: S311 - at any moment, another one in each run
+
+    lost = time.monotonic()
+    mend = await lose(pair, index)
+    try:
+        took = await first_allocation_of_the_next(pair, before) - lost
+    finally:
+        mend()
+        load.cancel()
+        with suppress(asyncio.CancelledError):
+            await load
+
+    async def waiting() -> list[str]:
+        phases = {
+            raw["metadata"]["name"]: raw.get("status", {}).get("phase") for raw in pair.checker.pods.values()
+        }
+        return [name for name in names if phases.get(name) != "Running"]
+
+    await settled(pair.checker, waiting, within=60)
+    await settled(pair.checker, pair.checker.at_rest, within=30)
+    assert took < TAKE_OVER_SECONDS
+    now, _ = await leader(pair.installation)
+    if lose is not killed:
+        assert now != index
+        assert await metric(pair.installation, "apportion_leading", operator=index) == 0
+
+    await pair.installation.cluster.api.delete_all(pair.pods)
+
+    async def left() -> list[str]:
+        return [str(raw["metadata"]["name"]) for raw in pair.checker.claims.values()]
+
+    await settled(pair.checker, left, within=60)
