@@ -69,6 +69,16 @@ async def ask(tenant: Tenant, name: str, wanted: str, priority: str, *selectors:
     return await tenant.make(pod(name, name, priorityClassName=priority, nodeSelector=where, **spec))
 
 
+async def ask_together(tenant: Tenant, *names: str, wanted: str, priority: str) -> None:
+    """Make pods of this priority that are one group, each with a claim for a partition."""
+    for name in names:
+        await tenant.make(claim(name, request(CLASS, profile(wanted))))
+        made = pod(name, name, priorityClassName=priority, nodeSelector={"kubernetes.io/hostname": "h100-b"})
+        made["metadata"]["labels"]["apportion.dev/pod-group"] = "together"
+        made["metadata"]["annotations"] = {"apportion.dev/pod-group-min-count": str(len(names))}
+        await tenant.make(made)
+
+
 async def protect(tenant: Tenant, app: str) -> None:
     """Make a PodDisruptionBudget that lets no pod of this label go."""
     body = {

@@ -11,7 +11,7 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.clusterobjects import objects
-from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, on_card, preemptible, protect
+from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, ask_together, on_card, preemptible, protect
 from tests.e2e.quotas import quota
 from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
 
@@ -52,6 +52,20 @@ class Preemption:
 
             assert await pods(team) == {"alone": "Running", "whole": "Running"}
             await team.event("whole", "PreemptionBlocked", "pod alone is not evicted", "keep-alone")
+            await team.empty()
+
+    async def test_a_group_gets_both_cards_together(self, installation: Installation, team: Tenant) -> None:
+        """A small partition blocks each of them; both go, and the gates of the group with its devices."""
+        async with preemptible(installation):
+            for name, card in (("one", FIRST), ("two", SECOND)):
+                await ask(team, name, "1g.10gb", "low", on_card(card))
+            await team.running("one", "two")
+            await ask_together(team, "first", "second", wanted="7g.80gb", priority="high")
+            await team.running("first", "second")
+
+            assert await pods(team) == {"first": "Running", "second": "Running"}
+            await team.event("one", "Preempted", "of priority 1000", "has priority 10")
+            await team.event("second", "Preempting", "evicting 2 pods", "(one, two)")
             await team.empty()
 
     async def test_a_team_gets_its_guarantee_back_from_a_borrower(self, installation: Installation) -> None:
@@ -131,6 +145,22 @@ class TestPreemption(Preemption):
 
             assert devices(await team.claim("small")) == []
             assert "pod.preempted" not in operator.log.read_text().rpartition("operator.starting")[2]
+            await team.empty()
+
+    async def test_nobody_goes_for_a_group_where_a_budget_protects_one_of_those_that_would_have_to(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """One card is not enough for the group, so that the unprotected pod would go in vain."""
+        async with preemptible(installation):
+            for name, card in (("one", FIRST), ("two", SECOND)):
+                await ask(team, name, "1g.10gb", "low", on_card(card))
+            await team.running("one", "two")
+            await protect(team, "two")
+            await ask_together(team, "first", "second", wanted="7g.80gb", priority="high")
+            await team.event("first", "PreemptionBlocked", "pod two is not evicted", "keep-two")
+
+            left = {"one": "Running", "two": "Running", "first": "Pending", "second": "Pending"}
+            assert await pods(team) == left
             await team.empty()
 
     async def test_nobody_goes_for_a_pod_that_does_not_preempt(

@@ -16,6 +16,8 @@ from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
 
+GROUP = "apportion.dev/pod-group"
+"""Label of the pods of a group."""
 SEARCHED = 1.5
 """Seconds after which victims are searched again."""
 
@@ -108,6 +110,38 @@ def waits(
     world.pod(name, name, gates=(GATE,), spec={"priority": priority, **spec}, namespace=team)
 
 
+def joins(
+    world: ObservedCluster,
+    *names: str,
+    gpus: int = 1,
+    priority: int = 5,
+    least: int | None = None,
+    team: str = "team",
+    group: str = "g",
+    **said: str,
+) -> None:
+    """Let pods wait that are a group; `said`: further annotations."""
+    for name in names:
+        waits(world, name, gpus, priority, team)
+        pod = next(each for each in world.snapshot.pods.values() if each.name == name)
+        raw = {
+            "metadata": {
+                "name": name,
+                "namespace": team,
+                "uid": pod.uid,
+                "labels": {GROUP: group},
+                "annotations": {f"{GROUP}-min-count": str(least or len(names)), **said},
+            },
+            "spec": {
+                "schedulingGates": [{"name": GATE}],
+                "resourceClaims": [{"name": name, "resourceClaimName": name}],
+                "priority": priority,
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        }
+        world.see(PODS, raw)
+
+
 def mark_ending(world: ObservedCluster, name: str) -> None:
     """Show that a pod is being deleted."""
     found = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
@@ -171,4 +205,7 @@ def starts(world: ObservedCluster, name: str) -> None:
     pod = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
     gpus = [int(each.device.name.removeprefix("gpu-")) for each in claim.allocation.results]
     node, team = str(claim.allocation.node), claim.namespace
-    holds(world, name, *gpus, priority=pod.priority, node=node, age=0.0, team=team)
+    metadata: Json = {"labels": dict(pod.labels)}
+    if pod.group is not None:
+        metadata["annotations"] = {f"{GROUP}-min-count": str(pod.group.least)}
+    holds(world, name, *gpus, priority=pod.priority, node=node, age=0.0, team=team, metadata=metadata)

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 from apportion.cluster.client import Client
 from tests.quota.tenants import namespace, quota
-from tests.scheduling.evicting import Trial, ends, loses_its_devices, starts, trial, waits
+from tests.scheduling.evicting import Trial, ends, joins, loses_its_devices, starts, trial, waits
 
 ROUNDS = 1000
 STEPS = 5
 WORLDS = 150
 """Clusters with quotas."""
+GROUPS = 60
+"""Clusters with groups."""
 SETTLED = 40
 """Steps after which nobody is evicted any more."""
 
@@ -26,19 +28,30 @@ class Workload:
     node: str = ""
     """Where its pods have to run; empty: anywhere."""
     pods: int = 0
+    """How often its pods were made."""
     running: bool = False
+    size: int = 1
+    """Pods; several are a group, all of which are needed."""
     evicted: list[int] = field(default_factory=list)
-    """By what step each of its pods was evicted."""
+    """At what steps it was evicted."""
 
     @property
     def pod(self) -> str:
         return f"{self.name}-{self.pods}"
 
+    @property
+    def all(self) -> list[str]:
+        """Its pods by name."""
+        return [self.pod] if self.size == 1 else [f"{self.pod}-{number}" for number in range(self.size)]
+
     def make(self, made: Trial) -> None:
         self.pods += 1
         self.running = False
         where = {"nodeSelector": {"host": self.node}} if self.node else {}
-        waits(made.world, self.pod, self.gpus, self.priority, self.team, **where)
+        if self.size > 1:
+            joins(made.world, *self.all, gpus=self.gpus, priority=self.priority, group=self.pod)
+        else:
+            waits(made.world, self.pod, self.gpus, self.priority, self.team, **where)
 
 
 async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_in_turn(
@@ -65,6 +78,38 @@ async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_
         assert len(low.evicted) <= (high.priority > low.priority), seed
         went += len(low.evicted)
     assert went > ROUNDS / 20
+
+
+async def test_groups_and_single_pods_evict_each_other_no_more_often(unanswered: Client) -> None:
+    """Of a group all pods go or none; each eviction is for a higher priority, and who was evicted for it does not come back at its cost."""
+    went = groups = 0
+    for seed in range(GROUPS):
+        rng = random.Random(f"groups/{seed}")  # noqa: S311 - a test that can be repeated
+        made = trial(unanswered, rng.randint(1, 2), nodes=2, cooldown="0s")
+        found = [
+            Workload(name, rng.randint(1, 2), rng.randint(0, 2), size=rng.choice([1, 2, 2, 3]))
+            for name in "abc"
+        ]
+        for each in found:
+            each.make(made)
+            if rng.random() < 0.7:
+                await made.passes(1)
+                start(made, found)
+        for step in range(SETTLED):
+            await made.passes(1)
+            start(made, found)
+            end(made, found, step, rng)
+        top = max(each.priority for each in found)
+        assert all(not each.evicted for each in found if each.priority == top), seed
+        assert all(step < SETTLED / 2 for each in found for step in each.evicted), seed
+        for each in found:
+            placed = set(each.all) & made.world.places().keys()
+            assert placed in (set(), set(each.all)), seed
+            if each.evicted:
+                went += each.size
+                groups += each.size > 1
+    assert groups > GROUPS / 20
+    assert went > GROUPS / 10
 
 
 async def test_guarantees_and_priorities_together_come_to_an_end(unanswered: Client) -> None:
@@ -127,8 +172,9 @@ async def test_a_preemptor_that_nobody_starts_evicts_ever_more_seldom(unanswered
 def start(made: Trial, workloads: list[Workload]) -> None:
     """Bind the pods that have their devices."""
     for each in workloads:
-        if not each.running and each.pod in made.world.places():
-            starts(made.world, each.pod)
+        if not each.running and made.world.places().keys() >= set(each.all):
+            for name in each.all:
+                starts(made.world, name)
             each.running = True
 
 
@@ -137,7 +183,8 @@ def end(
 ) -> None:
     """Let evicted pods be gone, sooner or later, and their workloads make new ones."""
     for each in workloads:
-        if each.pod in made.evicted and (always or rng.random() < 0.7):
+        gone = [name for name in each.all if name in made.evicted]
+        if len(gone) == each.size and (always or rng.random() < 0.7):
             each.evicted.append(step)
-            ends(made.world, each.pod)
+            ends(made.world, *gone)
             each.make(made)

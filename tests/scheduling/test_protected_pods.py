@@ -103,23 +103,6 @@ async def test_a_group_goes_as_a_whole_when_it_would_be_too_small(unanswered: Cl
     assert sorted(made.evicted) == ["member-1", "member-2"]
 
 
-async def test_nobody_goes_for_a_pod_of_a_group_yet(unanswered: Client) -> None:
-    """The members wait as before."""
-    made = trial(unanswered, 1)
-    holds(made.world, "low", 0)
-    waits(made.world, "high", 1, priority=5)
-    pod = next(each for each in made.world.snapshot.pods.values() if each.name == "high")
-    raw = made.world.pod("high", "high", gates=(GATE,), spec={"priority": 5})
-    raw["metadata"] |= {
-        "labels": {"apportion.dev/pod-group": "g"},
-        "annotations": {"apportion.dev/pod-group-min-count": "1"},
-        "uid": pod.uid,
-    }
-    made.world.see(PODS, raw)
-    await made.passes(4)
-    assert made.evicted == []
-
-
 async def test_nobody_goes_for_what_waits_for_its_quota(unanswered: Client) -> None:
     """The devices would not help it; when the limit is raised, they do."""
     made = trial(unanswered, 1)

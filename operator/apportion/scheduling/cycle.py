@@ -105,6 +105,7 @@ class Cycle:
         self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
         guarantees = Guarantees(snapshot, decider.quotas)
+        group_decider = GroupDecider(decider, clock)
         self._preemptions = Preemptions(
             decider,
             Holders(snapshot, now, manager, guarantees),
@@ -112,6 +113,7 @@ class Cycle:
             evictor,
             clock=clock,
             wake=debouncer.wake,
+            is_begun=group_decider.is_begun,
         )
         self._deciding = False
         """Whether a pass is under way."""
@@ -120,7 +122,7 @@ class Cycle:
             partitions,
             recorder,
             decider,
-            GroupDecider(decider, clock),
+            group_decider,
             self._preparing,
             clock=clock,
             pressing=lambda: debouncer.awake and self._deciding,
@@ -227,7 +229,7 @@ class Cycle:
             if self._queue.ended_early:
                 self._debouncer.wake()
             else:
-                self._preemptions.consider(demands)
+                self._preemptions.consider(demands, self._queue.groups)
                 yield None
 
             # 6. Let autoscalers see pods that only a new node would serve.

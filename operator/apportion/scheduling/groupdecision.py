@@ -9,6 +9,7 @@ import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
+from apportion.allocator.decision import Decision
 from apportion.allocator.gang.count import count_devices
 from apportion.allocator.gang.members import (
     DeviceShortage,
@@ -45,6 +46,8 @@ class GroupDecision:
         self.group = group
         self.granted = 0
         """Claims granted so far."""
+        self.decided: list[Decision] = []
+        """What was granted."""
         self.refused: Refused | None = None
         """Why the group gets nothing; None: it does, or something changed, and the next pass decides about it anew."""
         self.suspended = False
@@ -204,6 +207,7 @@ class GroupDecision:
                     decider.learn(demand, decision)
                     decider.grant(demand, decision, self._capacity)
                     self.granted += len(demand.claims)
+                    self.decided.append(decision)
                 yield
                 placed.drop_lost()
 

@@ -79,8 +79,8 @@ class QueueWalk:
         self._reached: frozenset[str] = frozenset()
         """The keys of the demands and groups that the former walk reached, if it ended early."""
         self._grouped = GroupedDemands(snapshot)
-        self._groups: frozenset[str] = frozenset()
-        """The keys of the groups that the former walk looked at."""
+        self.groups: tuple[WaitingGroup, ...] = ()
+        """The groups that the latest walk looked at."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
@@ -168,9 +168,9 @@ class QueueWalk:
 
     def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
         self._group_decider.begin(groups)
-        keys = frozenset(group.key for group in groups)
-        self._decider.refusals.forget(self._groups - keys)
-        self._groups = keys
+        keys = {group.key for group in groups}
+        self._decider.refusals.forget({group.key for group in self.groups} - keys)
+        self.groups = tuple(groups)
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]

@@ -4,7 +4,7 @@ Of an object in another namespace only kind and priority are named: its name is 
 names all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.cluster.recorder import About, Recorder
@@ -13,16 +13,17 @@ from apportion.scheduling.waiting import WaitingDemand
 
 
 def preempting(
-    recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod], node: str, quota: str
+    recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod], nodes: Collection[str], quota: str
 ) -> None:
-    """Pods are evicted for the demand; `quota`: that guarantees it what others have borrowed, if that is why."""
+    """Pods are evicted for the demand, which gets devices of these nodes; `quota`: that guarantees it what others have borrowed, if that is why."""
     pods = list(victims)
     own = sorted(pod.name for pod in pods if pod.namespace == demand.claims[0].namespace)
     theirs = len(pods) - len(own)
     named = [*own, *([f"{theirs} of other namespaces"] if theirs else [])]
     priority = max((pod.priority for pod in pods), default=0)
+    where = f"node {min(nodes)}" if len(nodes) == 1 else f"{len(nodes)} nodes"
     text = (
-        f"evicting {len(pods)} pod{'s' if len(pods) != 1 else ''} of priority {priority} or lower on node {node}"
+        f"evicting {len(pods)} pod{'s' if len(pods) != 1 else ''} of priority {priority} or lower on {where}"
         f" ({', '.join(named)}); this pod has priority {demand.priority}, and the devices are kept for it"
     )
     if quota:

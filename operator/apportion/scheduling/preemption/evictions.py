@@ -19,6 +19,7 @@ from apportion.errors import ApiError, NotLeading, Unanswered
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictor import Refused
+from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -27,9 +28,9 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True, eq=False)
 class Preemption:
-    """Pods that go for one demand."""
+    """Pods that go for one demand, or for a group."""
 
-    demand: WaitingDemand
+    preemptor: Preemptor
     reservation: Reservation
     pods: tuple[Pod, ...]
     """Those to evict, in order."""
@@ -54,6 +55,11 @@ class Preemption:
     """The demand was served, or is gone: nobody else is evicted for it."""
     looked: object = None
     """What the snapshot was when the demand was last asked about."""
+
+    @property
+    def demand(self) -> WaitingDemand:
+        """All that is asked for."""
+        return self.preemptor.demand
 
 
 class Evicting(Protocol):
@@ -107,8 +113,8 @@ class Evictions:
             if refused is not None:
                 self._refused(preemption, refused)
             elif not preemption.given_up:
-                node, quota = preemption.reservation.node, preemption.quota
-                events.preempting(self._recorder, demand, preemption.pods, node, quota)
+                nodes, quota = preemption.reservation.nodes, preemption.quota
+                events.preempting(self._recorder, demand, preemption.pods, nodes, quota)
                 for pod in preemption.pods:
                     refused = await self._evict(preemption, pod)
                     if refused is not None:

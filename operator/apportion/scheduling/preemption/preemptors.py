@@ -1,27 +1,29 @@
-"""Preemptors: for which of the demands that wait pods may be evicted, and who is looked at first.
+"""Preemptors: for which of those that wait pods may be evicted, and who is looked at first.
 
-In: demands, policies, quotas, the time that each has waited. Out: the first of them, what is guaranteed before all others; whether pods
+In: demands, groups, policies, quotas, the time that each has waited. Out: the first of them, what is guaranteed before all others; whether pods
 may be evicted for one by now.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
 
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.guarantees import Guarantees
+from apportion.scheduling.preemption.preemptor import Preemptor, of_demand, of_group
 from apportion.scheduling.waiting import WaitingDemand, place_of
 
 _RETRIED = 15.0
 """Seconds until victims are searched once more for a demand that found none."""
 _ASKED = 16
-"""How many demands are looked at, the first of the queue."""
+"""How many are looked at, the first of the queue."""
 
 
 class Preemptors:
-    """Chooses among demands."""
+    """Chooses among demands and groups."""
 
     def __init__(
         self, decider: Decider, guarantees: Guarantees, cooldown: Cooldown, clock: Callable[[], float]
@@ -45,36 +47,46 @@ class Preemptors:
         """Return what the policy of a demand says."""
         return self._snapshot.managed.policy(demand.claims[0]).preemption
 
-    def first(self, demands: Sequence[WaitingDemand], active: Collection[str]) -> list[WaitingDemand]:
-        """Return the first demands for which pods may be evicted, without those under way (keys)."""
-        keys = {demand.key for demand in demands} if self._in_vain else set()
-        self._in_vain = {key: at for key, at in self._in_vain.items() if key in keys}
-        now, managed = self._clock(), self._snapshot.managed
+    def first(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Iterable[WaitingGroup],
+        active: Collection[str],
+    ) -> list[Preemptor]:
+        """Return the first for which pods may be evicted, without those under way (keys)."""
+        found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
+        found += [each for group in groups if (each := of_group(group)) is not None]
+        self._in_vain = {key: at for key, at in self._in_vain.items() if self._clock() - at < _RETRIED}
+        managed = self._snapshot.managed
         possible = [
-            demand
-            for demand in demands
-            if demand.key not in active
-            and demand.pods
-            and not demand.members
-            and now - self._in_vain.get(demand.key, -_RETRIED) >= _RETRIED
-            and all(self._snapshot.allocation(claim) is None for claim in demand.claims)
+            each
+            for each in found
+            if each.key not in active
+            and each.key not in self._in_vain
+            and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
         ]
-        covered = self._guarantees.covered(possible)
-        found = (
-            (demand.key not in covered, place_of(demand, managed), demand)
-            for demand in possible
-            if demand.key in covered or self.settings(demand).mode is not PreemptionMode.NEVER
+        covered = self._guarantees.covered(each.demand for each in possible)
+        rows = (
+            (each.key not in covered, place_of(each.demand, managed), number, each)
+            for number, each in enumerate(possible)
+            if each.key in covered or self._goes_by_priority(each)
         )
-        return [demand for *_, demand in nsmallest(_ASKED, found)]
+        return [each for *_, each in nsmallest(_ASKED, rows)]
 
-    def found_none(self, demand: WaitingDemand) -> None:
-        """Leave a demand alone for a while: there are no victims for it."""
-        self._in_vain[demand.key] = self._clock()
+    def _goes_by_priority(self, preemptor: Preemptor) -> bool:
+        """Say whether the policies of all of its claims let others go for it."""
+        modes = (self.settings(member).mode for member in preemptor.members)
+        return all(mode is not PreemptionMode.NEVER for mode in modes)
 
-    def may_evict(self, demand: WaitingDemand) -> bool:
-        """Say whether pods may be evicted for a demand by now; if not, it can still wait for what ends anyway."""
+    def found_none(self, preemptor: Preemptor) -> None:
+        """Leave one alone for a while: there are no victims for it."""
+        self._in_vain[preemptor.key] = self._clock()
+
+    def may_evict(self, preemptor: Preemptor) -> bool:
+        """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""
+        demand, after = preemptor.demand, self.settings(preemptor.demand).after.total_seconds()
         return (
-            self._decider.waits_for(demand.key) >= self.settings(demand).after.total_seconds()
+            all(self._decider.waits_for(member.key) >= after for member in preemptor.members)
             and not self._cooldown.rests(demand.claims[0].namespace)
             and all(pod.preempts for pod in demand.pods)
         )

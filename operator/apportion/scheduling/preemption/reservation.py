@@ -1,10 +1,10 @@
-"""Reservation: the devices of a demand for which pods are evicted, held for it from before they are free until it gets them.
+"""Reservation: the devices of those for which pods are evicted, held for them from before they are free until they get them.
 
-In: the allocator's state, a decision that counts with the victims gone. Out: a holder of these devices, under a key of its own
+In: the allocator's state, decisions that count with the victims gone. Out: a holder of these devices, under a key of its own
 (ADR 4): each demand that is asked about meanwhile, the victims too once they wait again, finds them taken.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from apportion.allocator.decision import Decision
@@ -12,14 +12,16 @@ from apportion.allocator.state import State
 
 
 class Reservation:
-    """One held decision."""
+    """Held decisions: one, or those for the members of a group."""
 
-    def __init__(self, state: State, demand: str, decision: Decision) -> None:
+    def __init__(self, state: State, demand: str, decisions: Sequence[Decision]) -> None:
         """`demand`: its key."""
         self._state = state
         self._key = f"preempt:{demand}"
-        self._results = tuple(result for each in decision.allocations for result in each.results)
-        self.node = decision.node
+        self._results = tuple(
+            result for decision in decisions for each in decision.allocations for result in each.results
+        )
+        self.nodes = frozenset(decision.node for decision in decisions)
         self.hold()
 
     def hold(self) -> None:
@@ -32,7 +34,7 @@ class Reservation:
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Let the demand itself be asked about."""
+        """Let those that they are for be asked about."""
         self.release()
         try:
             yield

@@ -1,15 +1,17 @@
-"""VictimSearch: whom to evict for a demand, asked of the allocator.
+"""VictimSearch: whom to evict for a demand or a group, asked of the allocator.
 
-In: a demand that was refused, who has devices, what is under way. Out: the cheapest victims with the pods to evict, or why there are none. At
+In: one that was refused, who has devices, what is under way. Out: the cheapest victims with the pods to evict, or why there are none. At
 most MOST_NODES nodes are looked at in one search; where there are more, the next search begins behind them.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
+from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.findvictims import MOST_NODES, find_victims
 from apportion.allocator.preemption.victims import VictimSet
 from apportion.api.policy import PreemptionMode
@@ -22,8 +24,16 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf, Eligibility, Holder, LowerPriority
+from apportion.scheduling.preemption.groupvictims import (
+    MOST_TAKEN,
+    AskedGroup,
+    asked_of,
+    looked_at,
+    victims_of,
+)
 from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders, PossibleVictims
+from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -52,7 +62,7 @@ class InProgress:
 class Chosen:
     """Victims, and all the pods to evict: those of groups, on other nodes too."""
 
-    victims: VictimSet
+    victims: VictimSet | GangVictims
     pods: tuple[Pod, ...]
     asked: tuple[Claim, ...]
     """The demand's claims as the allocator was asked about them."""
@@ -60,6 +70,21 @@ class Chosen:
     """The quota that takes something back; empty: they go by priority."""
     borrowers: Mapping[str, str] = field(default_factory=dict)
     """By UID of the pods from whom it does: the quota that has borrowed."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return what each member gets."""
+        return _decisions(self.victims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One that asks, and the nodes that are looked at for it."""
+
+    preemptor: Preemptor
+    asked: Demand | AskedGroup
+    rows: Sequence[tuple[str, list[Claim]]]
+    """By node the claims that could be taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,69 +125,85 @@ class VictimSearch:
 
     def search(
         self,
-        demand: WaitingDemand,
+        preemptor: Preemptor,
         found: ClaimsByNode,
-        nodes: Iterable[str],
+        nodes: Collection[str],
         capacity: HostCapacity,
         in_progress: InProgress,
         *,
         evicts: bool,
     ) -> Chosen | Counter[str]:
-        """Return the cheapest victims; where there are none, or the demand needs none, why pods stay that its quota would let go."""
+        """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go."""
+        demand = preemptor.demand
         try:
             self._decider.quotas.check(demand)
         except OverLimit:
             return Counter()  # what waits for its quota takes nothing from anybody
-        asked = self._decider.candidates.ask_with_victims(demand, capacity, nodes)
-        if asked is None:
+        question = self._question(preemptor, found, nodes, capacity)
+        if question is None:
             return Counter()
-        names = sorted(asked.nodes or ())
-        first = self._turn % len(names) if len(names) > MOST_NODES else 0
-        self._turn += MOST_NODES
-        rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
         left_alone: Counter[str] = Counter()
         attempts = deque(self._attempts(demand, in_progress) if evicts else [_Attempt(demand, _NOBODY)])
         while attempts:
             attempt = attempts.popleft()
-            with self._decider.reservations.lifted(demand):
-                possible, victims = self._victims(demand, attempt, asked, rows, capacity)
+            with self._decider.reservations.lifted(preemptor.head):
+                possible, victims = self._victims(question, attempt, capacity)
             if attempt.takes_back:
                 left_alone = possible.left_alone
             if victims is None:
                 continue
+            decision = _together(_decisions(victims))
             try:
-                self._decider.quotas.within(demand, victims.decision, lambda _: None)
-                self._decider.admissible.check(demand, victims.decision)
+                self._decider.quotas.within(demand, decision, lambda _: None)
+                for member, own in zip(preemptor.members, _decisions(victims), strict=True):
+                    self._decider.admissible.check(member, own)
             except (BrokenInput, OverLimit):
                 continue  # the one who decides about the demand meets it again, and says so
             chosen = _chosen(attempt, possible, victims)
             if chosen.borrowers:
-                if self._guarantees.stays_within(demand, victims.decision, in_progress.ahead):
+                if self._guarantees.stays_within(demand, decision, in_progress.ahead):
                     return chosen
-            elif attempt.reclaim.free is None or self._guarantees.rises(
-                demand, victims.decision, attempt.reclaim
-            ):
+            elif attempt.reclaim.free is None or self._guarantees.rises(demand, decision, attempt.reclaim):
                 return chosen
             else:
                 attempts.append(replace(attempt, reclaim=replace(attempt.reclaim, free=None)))
         return left_alone
 
+    def _question(
+        self, preemptor: Preemptor, found: ClaimsByNode, nodes: Collection[str], capacity: HostCapacity
+    ) -> _Question | None:
+        """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
+        if preemptor.group is not None:
+            group = asked_of(preemptor.group, preemptor, self._decider, capacity)
+            if group is None:
+                return None
+            taken, others = looked_at(group.nodes, nodes, self._turn)
+            self._turn += MOST_TAKEN
+            rows = [*((name, found.claims[name]) for name in taken), *((name, []) for name in others)]
+            return _Question(preemptor, group, rows)
+        asked = self._decider.candidates.ask_with_victims(preemptor.demand, capacity, nodes)
+        if asked is None:
+            return None
+        names = sorted(asked.nodes or ())
+        first = self._turn % len(names) if len(names) > MOST_NODES else 0
+        self._turn += MOST_NODES
+        rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
+        return _Question(preemptor, asked, rows)
+
     def _victims(
-        self,
-        demand: WaitingDemand,
-        attempt: _Attempt,
-        asked: Demand,
-        rows: Sequence[tuple[str, list[Claim]]],
-        capacity: HostCapacity,
-    ) -> tuple[PossibleVictims, VictimSet | None]:
+        self, question: _Question, attempt: _Attempt, capacity: HostCapacity
+    ) -> tuple[PossibleVictims, VictimSet | GangVictims | None]:
         """Return who may go in an attempt, and the cheapest victims among them; None: there are none, or the demand is broken."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
+        demand, asked = question.preemptor.demand, question.asked
         wanted = total(unplaced(demand, self._snapshot))
         possible = self._holders.read(
-            demand, rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+            demand, question.rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
         )
         try:
-            victims = find_victims(
+            if isinstance(asked, AskedGroup):
+                return possible, victims_of(asked, attempt.demand.asked, possible.nodes, self._decider)
+            return possible, find_victims(
                 self._snapshot.state,
                 replace(asked, claims=attempt.demand.asked),
                 possible.nodes,
@@ -172,7 +213,6 @@ class VictimSearch:
             )
         except BrokenInput:
             return possible, None
-        return possible, victims
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[_Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
@@ -185,7 +225,7 @@ class VictimSearch:
         return found
 
 
-def _chosen(attempt: _Attempt, possible: PossibleVictims, victims: VictimSet) -> Chosen:
+def _chosen(attempt: _Attempt, possible: PossibleVictims, victims: VictimSet | GangVictims) -> Chosen:
     """Return the pods behind victims, and which of them have borrowed what is taken back."""
     pods: dict[str, Pod] = {}
     borrowers: dict[str, str] = {}
@@ -197,3 +237,13 @@ def _chosen(attempt: _Attempt, possible: PossibleVictims, victims: VictimSet) ->
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
     quota = attempt.reclaim.quota if borrowers else ""
     return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)
+
+
+def _decisions(victims: VictimSet | GangVictims) -> tuple[Decision, ...]:
+    return victims.decisions if isinstance(victims, GangVictims) else (victims.decision,)
+
+
+def _together(decisions: Sequence[Decision]) -> Decision:
+    """Return decisions as one, for what is charged for them together."""
+    allocations = tuple(each for decision in decisions for each in decision.allocations)
+    return Decision(decisions[0].node, allocations)

@@ -1,0 +1,83 @@
+"""Victims for a group: what the allocator is asked about its members, all of which get devices, or nobody goes.
+
+In: a group that waits, the nodes with the claims that could be taken back there. Out: the nodes to look at, and what each member asks for there. At most
+MOST_TAKEN nodes are looked at from which somebody would have to go, and MOST_OTHERS beside them.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from apportion.allocator.demand import Demand
+from apportion.allocator.gang.members import Member
+from apportion.allocator.policyterms import terms_of
+from apportion.allocator.preemption.findgangvictims import GangVictims, find_gang_victims
+from apportion.allocator.preemption.gangroom import GangMember
+from apportion.allocator.preemption.victims import NodeVictims
+from apportion.dra.claim import Claim
+from apportion.scheduling.candidates import unplaced
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groupladder import ladder_of
+from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import total
+from apportion.scheduling.preemption.preemptor import Preemptor
+
+MOST_TAKEN, MOST_OTHERS = 64, 256
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGroup:
+    """A group, and what is asked about each of its members."""
+
+    group: WaitingGroup
+    preemptor: Preemptor
+    demands: tuple[Demand, ...]
+    """Of the members, on the nodes that suit them."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes that suit some member."""
+        return sorted(frozenset().union(*(each.nodes or () for each in self.demands)))
+
+
+def asked_of(
+    group: WaitingGroup, preemptor: Preemptor, decider: Decider, capacity: HostCapacity
+) -> AskedGroup | None:
+    """Return what to ask about a group; None where a member waits for something else, or no node suits it."""
+    demands = [
+        decider.candidates.ask_with_victims(member, capacity, capacity.nodes) for member in preemptor.members
+    ]
+    found = tuple(each for each in demands if each is not None)
+    return AskedGroup(group, preemptor, found) if len(found) == len(demands) else None
+
+
+def looked_at(nodes: Sequence[str], taken: Collection[str], turn: int) -> tuple[list[str], list[str]]:
+    """Return the nodes from which somebody may have to go, and others; `turn`: where the former begin if there are too many."""
+    first = [name for name in nodes if name in taken]
+    start = turn % len(first) if len(first) > MOST_TAKEN else 0
+    others = [name for name in nodes if name not in taken]
+    return (first[start:] + first[:start])[:MOST_TAKEN], others[:MOST_OTHERS]
+
+
+def victims_of(
+    asked: AskedGroup, claims: Iterable[Claim], nodes: Sequence[NodeVictims], decider: Decider
+) -> GangVictims | None:
+    """Return victims with which all members are served; `claims`: what they ask for. Raises BrokenInput."""
+    snapshot = decider.snapshot
+    members = [
+        GangMember(
+            replace(demand, claims=part.asked),
+            total(unplaced(member, snapshot)),
+            Member(
+                len(asked.group.own_pods(member)),
+                terms_of(snapshot.managed.policy(member.claims[0])),
+                decider.candidates.shape(part),
+            ),
+        )
+        for member, part, demand in zip(
+            asked.preemptor.members, asked.preemptor.parts(claims), asked.demands, strict=True
+        )
+    ]
+    policy = snapshot.managed.policy(asked.preemptor.demand.claims[0])
+    ladder = ladder_of(asked.group, policy, snapshot)
+    return find_gang_victims(snapshot.state, members, nodes, ladder=ladder, prefer=decider.candidates.idle)

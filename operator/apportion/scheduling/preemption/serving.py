@@ -1,0 +1,94 @@
+"""Serving: gives those for which pods were evicted what they wait for, as soon as it is free.
+
+In: preemptions, the capacity of nodes. Out: decisions, assumed and being written, with their devices kept until the watch shows them. A group gets
+all that it needs at once, wherever it is free, or nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.decision import Decision
+from apportion.allocator.policyterms import terms_of
+from apportion.errors import BrokenInput
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groupdecision import GroupDecision
+from apportion.scheduling.groups import Queued
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.preemption.evictions import Preemption
+from apportion.scheduling.preemption.preemptor import current_group
+from apportion.scheduling.preemption.reservation import Reservation
+from apportion.scheduling.quota.overlimit import OverLimit
+from apportion.scheduling.waiting import is_current
+
+
+class Serving:
+    """Serves one preemption at a time."""
+
+    def __init__(self, decider: Decider, is_begun: Callable[[Queued], bool]) -> None:
+        """`is_begun`: whether the queue is deciding about a group."""
+        self._decider = decider
+        self._snapshot = decider.snapshot
+        self._is_begun = is_begun
+
+    def may_be_asked(self, preemption: Preemption) -> bool:
+        """Say whether those that wait do so as they did, and nothing that was written for them has just failed."""
+        return all(
+            is_current(member, self._snapshot) and not self._decider.writes.paused(member.key)
+            for member in preemption.preemptor.members
+            if self._snapshot.allocation(member.claims[0]) is None
+        )
+
+    def serve(self, preemption: Preemption, capacity: HostCapacity) -> bool:
+        """Serve one if its devices are free; says whether it can have been in vain: its scheduler refused the node."""
+        if preemption.preemptor.group is not None:
+            self._serve_group(preemption, capacity)
+            return True
+        return self._serve_demand(preemption, capacity)
+
+    def _serve_demand(self, preemption: Preemption, capacity: HostCapacity) -> bool:
+        # Asked as when victims were chosen: without alternatives that its guarantee does not cover.
+        demand, decider = replace(preemption.demand, asked=preemption.asked), self._decider
+        try:
+            decider.quotas.check(demand)
+        except OverLimit:
+            return True  # the walk through the queue says so
+        asked, nodes = decider.reservations.ask(demand, capacity), preemption.reservation.nodes
+        if isinstance(asked, str) or not nodes & (asked.nodes or frozenset()):
+            return not preemption.granted or isinstance(asked, str)
+        here = replace(asked, nodes=nodes)
+        terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+        try:
+            with decider.reservations.lifted(demand), preemption.reservation.lifted():
+                found = decide(self._snapshot.state, here, terms, prefer=decider.candidates.idle)
+                if found is None:
+                    return True
+                decision = decider.admissible.of(demand, here, terms, found, None)
+        except (BrokenInput, OverLimit):
+            return True  # the walk through the queue meets it again, and says so
+        self._keep(preemption, decision)
+        decider.learn(demand, decision)
+        decider.grant(demand, decision, capacity)
+        return True
+
+    def _serve_group(self, preemption: Preemption, capacity: HostCapacity) -> None:
+        members = [
+            member
+            for member in preemption.preemptor.parts(preemption.asked)
+            if all(self._snapshot.allocation(claim) is None for claim in member.claims)
+        ]
+        group = current_group(preemption.preemptor, members, self._snapshot)
+        if group is None or self._is_begun(group):
+            return
+        decision = GroupDecision(group, self._decider, capacity)
+        with preemption.reservation.lifted():
+            for _ in decision:
+                pass  # without a pause: others would take what is kept
+        if decision.granted:
+            self._keep(preemption, *decision.decided)
+
+    def _keep(self, preemption: Preemption, *decisions: Decision) -> None:
+        """Keep what was decided until the watch shows it: the write may fail, and then it is decided again."""
+        preemption.reservation.release()
+        preemption.reservation = Reservation(self._snapshot.state, preemption.demand.key, decisions)
+        preemption.granted = True
