@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds metrics proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-poison: venv ## One tenant's steady pods while another one does all that d
 
 crds: venv ## Write crds/ from the pydantic models
 	@$(BIN)/python -m apportion crds --out crds
+
+metrics: venv ## Write docs/metrics.md anew from the metrics
+	@$(BIN)/python -m tests.metrics.reference > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 proto: venv ## Generate the gRPC messages from our own .proto files
 	@$(BIN)/python -m testbed proto

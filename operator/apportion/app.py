@@ -32,11 +32,12 @@ from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from apportion.fitness import Fitness
+from apportion.gauges.gauges import Gauges
+from apportion.gauges.pendingclaims import PendingClaims
 from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.pendingclaims import PendingClaims
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
@@ -122,7 +123,7 @@ class App:
         self._reflectors += self._volumes
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
-        self._pending = PendingClaims(self.snapshot, now)
+        metrics.LEASE_REMAINING.set_function(self.lease.remaining)
         self._parts = Parts()
         self.fitness = Fitness(
             self._reflectors,
@@ -133,7 +134,21 @@ class App:
             stuck=settings.cycle.stuck,
         )
         self._stop = stop
-        self._health = Health(settings.health_port, alive=self.fitness.unhealthy, ready=self.fitness.unready)
+        self._gauges = Gauges(
+            self.snapshot,
+            PendingClaims(self.snapshot, self.recorder.reason, now),
+            self.cycle.quotas,
+            acting=lambda: self.fitness.acting,
+            waiting=lambda: self._quotas.pending,
+            reserved=lambda: self.cycle.reserved,
+            unanswered=lambda: self._writes.unknown,
+        )
+        self._health = Health(
+            settings.health_port,
+            alive=self.fitness.unhealthy,
+            ready=self.fitness.unready,
+            refresh=self._gauges.refresh,
+        )
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -158,7 +173,7 @@ class App:
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
         await self._health.start()
-        REGISTRY.register(self._pending)
+        REGISTRY.register(self._gauges)
         try:
             async with asyncio.TaskGroup() as group:
                 acting = group.create_task(self._parts.run("acting", self._lead()))
@@ -190,7 +205,7 @@ class App:
                     task.cancel()
                 await watcher
         finally:
-            REGISTRY.unregister(self._pending)
+            REGISTRY.unregister(self._gauges)
             await self._health.stop()
 
     async def _hold_lease(self) -> None:

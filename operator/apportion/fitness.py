@@ -50,6 +50,9 @@ class Fitness:
         """Learn that this replica begins or ends to act."""
         if not acting:
             self._acted = time.monotonic()
+            # Another replica says now what waits.
+            metrics.PENDING.set(0)
+            metrics.OVERLAPS.set(0)
         self._acting_since = time.monotonic() if acting else None
         metrics.LEADING.set(acting)
 

@@ -151,7 +151,7 @@ class Agent:
         self.plugins: tuple[Plugin, ...] = ()
         self._served: Mapping[str, str] = {}
         """Driver by kind."""
-        self._metrics = AgentMetrics(journal, self._held_claims)
+        self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, lambda: self.ready)
 
     @property
     def ready(self) -> bool:

@@ -1,28 +1,74 @@
 """The agent's metrics.
 
-In: the journal, the claims that hold devices. Out: a registry for /metrics, and the histogram of prepare calls.
+In: the journal, the claims that hold devices, the health of cards. Out: a registry for /metrics, and the histogram of prepare calls.
 """
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from collections import Counter
+from collections.abc import Callable, Iterator
 
-from apportion.agent.journal import Journal
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from apportion import metrics
+from apportion.agent.devices.values import Health
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.metrics import Described
+
+PREPARE_SECONDS = Described(
+    "apportion_agent_prepare_seconds", "Successful prepare calls of kubelet.", ("driver",)
+)
+PARTITIONS = Described("apportion_agent_partitions", "Partitions in the journal.")
+CLAIMS = Described("apportion_agent_claims", "Claims prepared on this node.")
+HELD_CLAIMS = Described("apportion_agent_held_claims", "Claims that hold devices which they lost.")
+READY = Described("apportion_agent_ready", "1 while slices are published and sockets served.")
+CARDS = Described("apportion_agent_cards", "Cards of the node, by health as last read.", ("kind", "health"))
+GAUGES = (PARTITIONS, CLAIMS, HELD_CLAIMS, READY, CARDS)
 
 
 class AgentMetrics:
     """One registry, in which counts are asked when it is read."""
 
-    def __init__(self, journal: Journal, held_claims: HeldClaims) -> None:
+    def __init__(
+        self,
+        context: AgentContext,
+        held_claims: HeldClaims,
+        inventory: InventoryBuilder,
+        ready: Callable[[], bool],
+    ) -> None:
+        """`ready` says whether the agent is."""
+        journal = context.journal
         self.registry = CollectorRegistry()
-        self.prepare_seconds = Histogram(
-            "apportion_agent_prepare_seconds",
-            "Time that a successful prepare call took, by driver",
-            ["driver"],
-            registry=self.registry,
-        )
-        for name, text, count in (
-            ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
-            ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
-            ("held_claims", "Claims that hold devices which they lost", lambda: len(held_claims.rows())),
+        ProcessCollector(registry=self.registry)
+        for each in metrics.OF_AGENT:
+            self.registry.register(each)
+        self.registry.register(Cards(context, inventory))
+        self.prepare_seconds = Histogram(*PREPARE_SECONDS, registry=self.registry)
+        for described, count in (
+            (PARTITIONS, lambda: len(journal.partitions())),
+            (CLAIMS, lambda: len(journal.claims())),
+            (HELD_CLAIMS, lambda: len(held_claims.rows())),
+            (READY, lambda: float(ready())),
         ):
-            Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
+            Gauge(described.name, described.text, registry=self.registry).set_function(count)
+
+
+class Cards(Collector):
+    """Cards of the node by health."""
+
+    def __init__(self, context: AgentContext, inventory: InventoryBuilder) -> None:
+        self._hardware = context.hardware
+        self._inventory = inventory
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metric."""
+        found = GaugeMetricFamily(CARDS.name, CARDS.text, labels=CARDS.labels)
+        health = self._inventory.health
+        cards = Counter(
+            (each.kind, health.get(name, Health.HEALTHY)) for name, each in self._hardware.cards.items()
+        )
+        for labels, count in sorted(cards.items()):
+            found.add_metric(labels, count)
+        yield found

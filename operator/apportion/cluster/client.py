@@ -19,6 +19,7 @@ import orjson
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
+from apportion import metrics
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unanswered, Unreachable
 
@@ -217,7 +218,7 @@ class Client:
         loop = asyncio.get_running_loop()
         until = loop.time() + (patience or self._patience)
         while True:
-            left = until - loop.time()
+            left = until - (began := loop.time())
             query["timeout"] = f"{max(left * _SERVERS_SHARE, 0.001):.3f}s"
             try:
                 async with (
@@ -228,9 +229,12 @@ class Client:
                 ):
                     answer = await response.read()
             except aiohttp.ClientConnectorError as error:
+                metrics.note_request(method, path, "unreachable", loop.time() - began)
                 raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from None
             except (TimeoutError, aiohttp.ClientError) as error:
+                metrics.note_request(method, path, "unanswered", loop.time() - began)
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
+            metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
                 return _object(method, path, answer)
             refusal = _error(method, path, response, answer)

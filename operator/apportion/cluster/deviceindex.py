@@ -7,6 +7,7 @@ In: slices and Partitions as they come and go. Out: look-ups by device, by card 
 without going through all slices or all Partitions.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -49,6 +50,8 @@ class DeviceIndex:
         """Names of nodes that have Partitions and no Node object."""
         self.shareable: set[DeviceId] = set()
         """Devices that serve several claims at once."""
+        self.phases: Counter[tuple[str, Phase]] = Counter()
+        """How many Partition objects of a driver are in a phase."""
         self.changes: ChangeLog[DeviceId] = ChangeLog()
         """Cards whose slices, Partitions or allocations changed."""
 
@@ -79,6 +82,7 @@ class DeviceIndex:
         """Replace a Partition object. `old` None: it is new; `new` None: it is deleted."""
         if old is not None:
             device = device_of(old)
+            self.phases[old.spec.driver, _phase(old)] -= 1
             self.touch(device)
             if self._by_device.get(device) is old:
                 del self._by_device[device]
@@ -91,6 +95,7 @@ class DeviceIndex:
         if new is not None:
             device = device_of(new)
             self._by_device[device] = new
+            self.phases[new.spec.driver, _phase(new)] += 1
             if is_idle(new):
                 self.idle[device] = 1
             if new.status.phase == Phase.FAILED and new.spec.holder is not None:
@@ -226,6 +231,11 @@ def is_idle(partition: Partition) -> bool:
         and partition.status.phase == Phase.IDLE
         and partition.metadata.deletion_timestamp is None
     )
+
+
+def _phase(partition: Partition) -> Phase:
+    """Return the phase of a partition; one of which no agent has said anything is pending."""
+    return partition.status.phase or Phase.PENDING
 
 
 def _layout(partition: Partition) -> str:

@@ -15,13 +15,15 @@ Probe = Callable[[], str | None]
 class Health:
     """A small HTTP server."""
 
-    def __init__(self, port: int, *, alive: Probe, ready: Probe) -> None:
-        """`port` 0 starts nothing."""
+    def __init__(
+        self, port: int, *, alive: Probe, ready: Probe, refresh: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`port` 0 starts nothing; `refresh` computes what is computed for each answer of /metrics."""
         self._port = port
         app = web.Application()
         app.router.add_get("/healthz", _probe(alive))
         app.router.add_get("/readyz", _probe(ready))
-        app.router.add_get("/metrics", _metrics)
+        app.router.add_get("/metrics", _metrics(refresh))
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self) -> None:
@@ -43,5 +45,9 @@ def _probe(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
     return answer
 
 
-async def _metrics(_: web.Request) -> web.Response:
-    return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+def _metrics(refresh: Callable[[], Awaitable[None]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        await refresh()
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return answer

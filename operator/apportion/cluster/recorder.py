@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from apportion import metrics
 from apportion.cluster.client import Client, Object
 from apportion.cluster.eventbudget import EventBudget
 from apportion.cluster.eventqueue import MOST_WAITING, About, Event, EventQueue
@@ -70,6 +71,8 @@ class Recorder:
         self._now = now
         self._queue = EventQueue(most_waiting)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
+        self._reasons: OrderedDict[str, str] = OrderedDict()
+        """That of the last Event recorded about an object, until it is withdrawn."""
         self._recorded = asyncio.Event()
         self._budget = EventBudget()
         self._failed: tuple[int, str] = (0, "")
@@ -87,6 +90,11 @@ class Recorder:
     def withdraw(self, about: About) -> None:
         """Write nothing more of what was recorded about the object: it is over."""
         self._queue.withdraw(about)
+        self._reasons.pop(about.key, None)
+
+    def reason(self, key: str) -> str | None:
+        """Return the reason of the last Event recorded about an object (UID), as far as is remembered; None: what it said is over."""
+        return self._reasons.get(key)
 
     def has_written(self, about: About, reason: str) -> bool:
         """Say whether an Event for this reason about the object was written, as far as is remembered."""
@@ -95,6 +103,10 @@ class Recorder:
 
     def _record(self, event: Event) -> None:
         topic = self._topic(event)
+        self._reasons[event.about.key] = event.reason
+        self._reasons.move_to_end(event.about.key)
+        while len(self._reasons) > MOST_TOPICS:
+            self._reasons.popitem(last=False)
         now = self._clock()
         if event.text == topic.text and now - topic.at < _SILENCE:
             # The text that was written is true again, so one that waits is not.
@@ -146,7 +158,9 @@ class Recorder:
             if isinstance(error, Missing) or "is being terminated" in str(error):
                 return  # the namespace goes, and nobody will read it
             self._failed = (self._failed[0] + 1, str(error))
+            metrics.EVENTS.labels("failed").inc()
         else:
+            metrics.EVENTS.labels("written").inc()
             topic.text, topic.count = event.text, count
 
     def _report(self) -> None:
@@ -161,6 +175,7 @@ class Recorder:
         if dropped:
             namespaces = dict(dropped.most_common(5))
             _log.warning("recorder.dropped", count=dropped.total(), namespaces=namespaces)
+            metrics.EVENTS.labels("dropped").inc(dropped.total())
         self._failed = (0, "")
         dropped.clear()
 

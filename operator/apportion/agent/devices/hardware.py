@@ -6,14 +6,18 @@ is neither asked nor changed anew before the call is back.
 """
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 import structlog
+from prometheus_client import Histogram
 
+from apportion import metrics
 from apportion.agent.devices.backend import Backend, OnFabric, Releasable
 from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
@@ -123,11 +127,24 @@ class Hardware:
 
     async def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`, and Lost when nobody knows yet whether it was made."""
-        return await self._change(place.card, lambda backend: backend.create(place))
+        with self._timed(metrics.CUT_SECONDS, place.card):
+            return await self._change(place.card, lambda backend: backend.create(place))
 
     async def destroy(self, live: LivePartition) -> None:
         """Remove a partition; errors are those of `Backend.destroy`, and Lost when nobody knows yet whether it is gone."""
-        await self._change(live.card, lambda backend: backend.destroy(live))
+        with self._timed(metrics.REMOVAL_SECONDS, live.card):
+            await self._change(live.card, lambda backend: backend.destroy(live))
+
+    @contextmanager
+    def _timed(self, histogram: Histogram, card: str) -> Iterator[None]:
+        """Observe how long a change took, or a refusal of it."""
+        began, result = time.monotonic(), "failed"
+        try:
+            yield
+            result = "done"
+        finally:
+            kind = self.cards[card].kind if card in self.cards else "unknown"
+            histogram.labels(kind, result).observe(time.monotonic() - began)
 
     async def make_whole(self, card: str) -> None:
         """Make an empty card usable uncut; errors are those of `Backend.make_whole`, and Lost as in `create`."""

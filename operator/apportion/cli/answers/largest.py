@@ -108,9 +108,12 @@ def _kept(
     return found
 
 
-def most_together(state: GroupState, mask: int) -> tuple[int, bool]:
-    """Return how many devices of the mask fit together, and whether that is proven: else it is at least so many."""
-    best, steps = 0, 0
+def most_together(state: GroupState, mask: int, steps: int = STEPS) -> tuple[int, bool]:
+    """Return how many devices of the mask fit together, and whether that is proven: else it is at least so many.
+
+    `steps`: choices that are tried.
+    """
+    best = 0
     needs = state.group_type.needs
     seen: dict[tuple[GroupState, int], int] = {}
     stack: list[tuple[GroupState, int, int]] = [(state, mask, 0)]
@@ -121,8 +124,8 @@ def most_together(state: GroupState, mask: int) -> tuple[int, bool]:
         if taken + here.most(left) <= best or seen.get((here, left), -1) >= taken:
             continue
         seen[here, left] = taken
-        steps += 1
-        if steps > STEPS:
+        steps -= 1
+        if steps < 0:
             return best, False
         first = next(bits(left))
         alike = sum(1 << other for other in bits(left) if needs[other] == needs[first])

@@ -4,7 +4,7 @@ In: the use of quotas, what waits. Out: patches of their status. It also keeps t
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import structlog
@@ -41,6 +41,8 @@ class QuotaStatuses:
         self._admission = admission
         self._fence = fence
         self._now = now
+        self.pending: Mapping[str, Sequence[Excess | None]] = {}
+        """The demands of each quota that waited when it was last looked: for each the limit for which it does, None for devices."""
         self._read: object = None
         """Epochs of slices, quotas and classes in which the totals were read."""
 
@@ -57,7 +59,7 @@ class QuotaStatuses:
             return
         self._admission.charging.follow()
         await self._total()
-        pending = self._admission.pending()
+        self.pending = pending = self._admission.pending()
         await asyncio.gather(
             *(self._write(use, pending.get(use.name, [])) for use in self._admission.charging.usage)
         )

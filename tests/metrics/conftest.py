@@ -1,0 +1,103 @@
+"""A real Prometheus that has scraped a real run: operator, an agent, claims that were served, wait, and never can be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.controlplane import ControlPlane
+from testbed.debianpackage import programs
+from testbed.errors import Unavailable
+from testbed.installation import Installation, SimulatedNode
+from testbed.ports import free_ports
+from testbed.prometheus import Prometheus
+from tests.clients import silent
+from tests.e2e.quotas import quota
+from tests.e2e.tenant import GPU, LEASE, MANAGED, MIG, Tenant, claim, pod, profile, request, serving
+from tests.metrics.monitoring import monitors, rules
+
+__all__ = ["silent"]
+SCRAPES = 4.0
+"""Seconds of scrapes after the last change, so that rates have two of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A Prometheus, and what its targets say now."""
+
+    prometheus: Prometheus
+    texts: dict[str, str]
+    """By job."""
+
+
+@pytest.fixture(scope="session")
+async def prometheus_programs() -> dict[str, Path]:
+    """Give prometheus and promtool of Debian's package."""
+    try:
+        return await programs("prometheus", "prometheus", "promtool")
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+async def scraped(
+    binaries: Binaries, prometheus_programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Scraped]:
+    """Run an installation on which everything happens that expressions ask for, under the eyes of Prometheus."""
+    [port] = free_ports(1)
+    cards = [{"model": "H100-80GB", "count": 2, "driverVersion": "550.90.7", "cudaDriverVersion": "12.4.0"}]
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        Installation(
+            cluster,
+            [SimulatedNode("h100", {"cards": cards})],
+            operator_options=LEASE,
+            agent_options=("--health-port", str(port)),
+        ) as installation,
+    ):
+        await serving(installation)
+        ports = {"apportion-operator": installation.operator_ports, "apportion-agent": [port]}
+        folder = tmp_path_factory.mktemp("prometheus")
+        program = prometheus_programs["prometheus"]
+        async with Prometheus(program, folder, monitors(), ports, rules()) as prometheus:
+            await _happen(installation)
+            await asyncio.sleep(SCRAPES)
+            texts = {job: await _read(numbers[0]) for job, numbers in ports.items()}
+            yield Scraped(prometheus, texts)
+
+
+async def _happen(installation: Installation) -> None:
+    """Serve a partition and a whole card, keep a partition idle, and leave claims waiting for two reasons."""
+    cluster = installation.cluster
+    name = await cluster.make_namespace("team", {**MANAGED, "team": "seen"})
+    await cluster.api.create(
+        *quota("seen", {"name": "gpus", "deviceClass": GPU, "guaranteed": "2", "limit": "16"}, team="seen")
+    )
+    tenant = Tenant(installation, name)
+    wanted = {
+        "part": request(MIG, profile("1g.10gb")),
+        "kept": request(MIG, profile("2g.20gb")),
+        "whole": request(GPU),
+        "many": request(GPU, count=3),
+        "typo": request("gpus.apportion.dev"),
+    }
+    for each, asked in wanted.items():
+        await tenant.make(claim(each, asked))
+        await tenant.make(pod(each, each))
+    await tenant.running("part", "kept", "whole")
+    for kind in ("Pod", "ResourceClaim"):
+        await tenant.delete(kind, "kept")
+    await tenant.event("many", "NotAllocated")
+    await tenant.event("typo", "UnknownClass")
+
+
+async def _read(port: int) -> str:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/metrics") as response,
+    ):
+        return await response.text()
