@@ -69,6 +69,38 @@ async def test_every_expression_is_evaluated_and_every_panel_has_data(scraped: S
     assert empty == EMPTY
 
 
+VALUES = {
+    'apportion_devices_capacity{device="gpu"}': 2,
+    'apportion_devices_placeable{device="gpu"}': 0,
+    'apportion_slices{driver="gpu.apportion.dev"}': 16,
+    'apportion_slices_free{driver="gpu.apportion.dev"}': 7,
+    'apportion_slices_scattered{driver="gpu.apportion.dev"}': 3,
+    'apportion_queue_claims{reason="NotAllocated"}': 1,
+    'apportion_queue_claims{reason="UnknownClass"}': 1,
+    'sum(apportion_pending_claims{device_class="gpu.apportion.dev"})': 1,
+    'apportion_partitions{phase="Ready"}': 1,
+    'apportion_partitions{phase="Idle"}': 1,
+    "apportion_allocated_claims": 2,
+    'apportion_quota_used{quota="seen",resource="gpus"}': 1,
+    'apportion_quota_pending_demands{quota="seen",resource=""}': 1,
+    'apportion_agent_cards{kind="gpu",health="Healthy"}': 2,
+    'apportion_agent_cut_seconds_count{kind="gpu",result="done"}': 2,
+    "apportion_agent_claims": 2,
+    'sum(apportion_api_requests_total{method="POST",resource="partitions",code="201"})': 2,
+    'sum(apportion_events_total{job="apportion-operator",result="written"}) > bool 1': 1,
+    "apportion_lease_remaining_seconds > bool 0": 1,
+}
+"""Two GPUs: one is held whole, of the other a seventh, and a larger partition is kept idle; one claim wants three."""
+
+
+async def test_values_are_those_of_the_run(scraped: Scraped) -> None:
+    """Each of the numbers, from hardware to query."""
+    found = {each: await scraped.prometheus.query(each) for each in VALUES}
+    assert {each: [float(row["value"][1]) for row in rows] for each, rows in found.items()} == {
+        each: [value] for each, value in VALUES.items()
+    }
+
+
 async def test_conditions_of_alerts_hold_only_where_they_should(scraped: Scraped) -> None:
     """Prometheus evaluates every rule without a fault. A claim of an unknown class and a guarantee that is not met are what this run has."""
     found = await scraped.prometheus.rules()
