@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COMPONENT = ROOT / "manifests/components/monitoring"
 Json = dict[str, Any]
-_METRIC = re.compile(r"\b(?:apportion[a-z_:]*|process_[a-z_]+|up)\b(?!\s*=)")
+_METRIC = re.compile(r'\b(?:apportion[a-z_:]*|process_[a-z_]+|up)\b(?!\s*(?:=~?|!=|!~)")')
 
 
 def monitors() -> list[Json]:

@@ -46,7 +46,7 @@ def test_names_of_metrics_are_found_in_expressions_and_labels_are_not() -> None:
     """What the test of all expressions goes by."""
     expression = 'sum by (model) (rate(apportion_a_total{job="apportion-operator",up="x"}[5m])) / up'
     assert metrics_of(expression) == {"apportion_a_total", "up"}
-    assert metrics_of("apportion:x:ratio > 0 and process_cpu_seconds_total") == {
+    assert metrics_of("apportion:x:ratio == 0 and process_cpu_seconds_total") == {
         "apportion:x:ratio",
         "process_cpu_seconds_total",
     }

@@ -1,5 +1,6 @@
 """What Prometheus sees of devices: as `apportion free` counts them, kept in step node by node."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,12 +11,14 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, SLICES
 from apportion.gauges import described
 from apportion.gauges.fleet import Fleet
+from apportion.gauges.pendingclaims import PendingClaims
 from tests.cli.test_free import build, cards, hold
 from tests.cli.worlds import Cluster, two_cards
 from tests.metrics.gaugesof import by_device, read
 from tests.observedcluster import GPU, request
 
 Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @settings(max_examples=60, deadline=None)
@@ -113,6 +116,18 @@ def test_a_device_of_several_nodes_counts_once_also_when_its_node_goes() -> None
     for name in ("n2", "n3"):
         cluster.gone(NODES, cluster.objects["Node", "", name])
     assert counted() is None
+
+
+def test_steps_that_are_abandoned_lose_nothing() -> None:
+    """A scrape that ends early leaves the rest to the next one."""
+    cluster = two_cards()
+    cluster.wait_for("pending", request("gpu"))
+    fleet = Fleet(cluster.snapshot)
+    next(fleet.steps())
+    assert by_device(read(fleet)(described.CAPACITY))["gpu"] == 2
+    pending = PendingClaims(cluster.snapshot, lambda _: None, lambda: NOW)
+    next(pending.steps())
+    assert read(pending)(described.QUEUE) == {("Undecided",): 1}
 
 
 def test_taints_of_whole_devices_are_counted_and_foreign_keys_are_one_series() -> None:

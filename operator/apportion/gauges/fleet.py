@@ -40,6 +40,8 @@ class Fleet:
         self._snapshot = snapshot
         self._cursor = -1
         """How far the log of nodes was read."""
+        self._stale: dict[str, None] = {}
+        """Nodes that are to be read; steps that are abandoned lose none of them."""
         self._nodes: dict[str, NodeDevices] = {}
         self._rows: Memo[tuple[NodeClass, object], NodeDevices] = Memo(MOST_ROWS)
         self._counts: Counts = Memo(MOST_COUNTS)
@@ -53,17 +55,15 @@ class Fleet:
         state = self._snapshot.state
         names = state.names()
         self._cursor, changed = state.since(self._cursor)
-        stale = dict.fromkeys(names if changed is None else changed)
-        stale |= dict.fromkeys(self._nodes.keys() - names.keys())
-        released = False
-        for name in sorted(stale):
-            yield
-            released |= self._follow(name)
-        if released:
-            # What counted for one node may count for another one.
-            for name in sorted(self._owned):
+        self._stale |= dict.fromkeys(names if changed is None else changed)
+        self._stale |= dict.fromkeys(self._nodes.keys() - names.keys())
+        while self._stale:
+            for name in sorted(self._stale):
                 yield
-                self._follow(name)
+                if self._follow(name):
+                    # What counted for this node may count for another one.
+                    self._stale |= dict.fromkeys(self._owned)
+                del self._stale[name]
 
     def _follow(self, name: str) -> bool:
         """Read a node anew; says whether devices that others may use do not count for it any more."""

@@ -38,6 +38,10 @@ class PendingClaims:
         self._now = now
         self._cursor = -1
         """How far the changes of claims were read."""
+        self._changed: dict[tuple[str, str], None] = {}
+        """Claims that are to be read; steps that are abandoned lose none of them."""
+        self._all: list[str] = []
+        """The same, by UID, where all are to be read."""
         self._managed: ManagedClasses | None = None
         self._pending: dict[tuple[str, str], _Pending] = {}
         """By namespace and name."""
@@ -49,10 +53,16 @@ class PendingClaims:
         if managed is not self._managed or changed is None:
             self._managed = managed
             self._pending.clear()
-            unallocated = snapshot.claims_of(snapshot.claim_index.unallocated)
-            changed = [(claim.namespace, claim.name) for claim in unallocated]
-        for key in {*changed}:
+            self._all = list(snapshot.claim_index.unallocated)
+        self._changed |= dict.fromkeys(changed or ())
+        while self._all:
             yield
+            claim = snapshot.claims.get(self._all.pop())
+            if claim is not None:
+                self._changed[claim.namespace, claim.name] = None
+        for key in tuple(self._changed):
+            yield
+            del self._changed[key]
             self._pending.pop(key, None)
             claim = snapshot.claim(*key)
             if claim is None or snapshot.allocation(claim) is not None:
