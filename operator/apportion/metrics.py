@@ -35,7 +35,7 @@ DECISIONS = Counter("apportion_decisions", "Decisions about demands.", ["verdict
 ALLOCATIONS = Counter("apportion_allocations", "Written allocations.", ["result"])
 ALLOCATION_SECONDS = Histogram(
     "apportion_allocation_seconds",
-    "From the first sight of a claim's demand to its written allocation; waiting for devices is in it.",
+    "From when a claim's demand was first seen to its written allocation; waiting for devices is in it.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
 )
 TAKE_BACKS = Counter("apportion_take_backs", "Allocations that kube-scheduler took back.")

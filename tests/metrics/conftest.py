@@ -12,17 +12,20 @@ from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.debianpackage import programs
 from testbed.errors import Unavailable
+from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
 from testbed.ports import free_ports
 from testbed.prometheus import Prometheus
 from tests.clients import silent
 from tests.e2e.quotas import quota
-from tests.e2e.tenant import GPU, LEASE, MANAGED, MIG, Tenant, claim, pod, profile, request, serving
+from tests.e2e.tenant import GPU, LEASE, MANAGED, MIG, PATIENCE, Tenant, claim, pod, profile, request, serving
 from tests.metrics.monitoring import monitors, rules
 
 __all__ = ["silent"]
-SCRAPES = 4.0
-"""Seconds of scrapes after the last change, so that rates have two of them."""
+SCRAPES = 3.0
+"""Seconds of scrapes after the last change, so that rates have two of them, and rules were evaluated."""
+SETTLED = 'sum(apportion_partitions{phase="Idle"}) == 1 and sum(apportion_agent_claims) == 2'
+"""True when the partition whose claim has ended is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ async def scraped(
         program = prometheus_programs["prometheus"]
         async with Prometheus(program, folder, monitors(), ports, rules()) as prometheus:
             await _happen(installation)
+            await eventually(lambda: prometheus.query(SETTLED), within=PATIENCE)
             await asyncio.sleep(SCRAPES)
             texts = {job: await _read(numbers[0]) for job, numbers in ports.items()}
             yield Scraped(prometheus, texts)

@@ -78,7 +78,9 @@ QUEUE = Described(
 QUEUE_OLDEST = Described(
     "apportion_queue_oldest_seconds", "Age of the oldest claim that waits, by the same reasons.", ("reason",)
 )
-ALLOCATED = Described("apportion_allocated_claims", "Claims that have devices, whoever allocated them.")
+ALLOCATED = Described(
+    "apportion_allocated_claims", "Claims that have devices, those of other allocators included."
+)
 RESERVED = Described(
     "apportion_reserved_demands", "Demands for which devices are kept until others end (ADR 0027)."
 )
