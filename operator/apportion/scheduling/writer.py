@@ -34,11 +34,15 @@ class Writer:
         now: Callable[[], datetime],
         concurrency: int = 32,
     ) -> None:
-        """`fence` raises NotLeading when a write may not begin. A quarter of `concurrency` is for one namespace at most."""
+        """`fence` raises NotLeading when a write may not begin.
+
+        A quarter of `concurrency` is for one namespace at most, all but a quarter where no other has written lately.
+        """
         self._client = client
         self._fence = fence
         self._now = now
-        self._turns = WriteTurns(concurrency, max(1, concurrency // 4))
+        most = max(1, concurrency // 4)
+        self._turns = WriteTurns(concurrency, most, alone=max(1, concurrency - most))
 
     async def protect(self, claim: Claim) -> str:
         """Write the finalizer, unless it is there; returns the resourceVersion of the claim with it.
