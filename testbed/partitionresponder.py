@@ -1,7 +1,7 @@
 """Answers Partition objects as the agents of many nodes would, without agents and hardware.
 
-In: an API client. Out: statuses. Each new Partition gets the two status writes of an agent whose driver answers at once
-(Creating, then Ready or Idle), each change of the holder one, and a Partition in deletion loses the agent's finalizer. The
+In: an API client. Out: statuses. Each new Partition gets the one status write of an agent whose driver answers within a second
+(Ready or Idle), each change of the holder one, and a Partition in deletion loses the agent's finalizer. The
 texts of the statuses are made by the agent's own code. Left out: `preparedBy`, which an agent writes when kubelet calls it.
 """
 
@@ -103,9 +103,6 @@ class PartitionResponder:
 
     def _status(self, partition: Partition) -> Json:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        if partition.status.phase is None:
-            outcome = PartitionOutcome(Phase.CREATING, "Cutting")
-            return status_patch(partition, status(partition, None, outcome, users=(), now=now))
         held = partition.spec.holder is not None
         outcome = PartitionOutcome(Phase.READY if held else Phase.IDLE, "Cut")
         patch = status_patch(partition, status(partition, _row(partition), outcome, users=(), now=now))

@@ -120,8 +120,9 @@ async def test_after_a_reboot_partitions_are_remade_and_nothing_is_prepared(
         async with node.agent():
             ready = await eventually(
                 lambda: node.see(DEVICE),
+                # The first agent may have ended before it had written any status.
                 lambda item: (
-                    item["status"].get("uuid") not in (None, before["uuid"])
+                    item.get("status", {}).get("uuid") not in (None, before["uuid"])
                     and "preparedBy" not in item["status"]
                 ),
             )

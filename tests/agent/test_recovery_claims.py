@@ -9,6 +9,7 @@ from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
@@ -103,7 +104,9 @@ async def test_a_partition_that_our_watch_has_not_heard_of_is_not_released(
     place = PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
     journal.put_partition(PartitionRow(uid, name, PLACE.device, place, Step.INTENT))
     async with await connect(node.folder / "kubeconfig") as client:
-        context = AgentContext(client, hardware, journal, DesiredPartitions(), tmp_path / "locks")
+        context = AgentContext(
+            client, hardware, journal, DesiredPartitions(), tmp_path / "locks", BegunCuts(tmp_path / "cuts")
+        )
         await CardWorker(context, "gpu-0").round()
         assert journal.partition(uid) is not None
         await node.lose_partition(PLACE)

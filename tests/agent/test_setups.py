@@ -12,6 +12,7 @@ from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import SharedDevice, SharingRow
@@ -30,7 +31,14 @@ async def node(folder: Path, make_backend: MakeBackend) -> AsyncIterator[AgentCo
     try:
         # Nothing here asks the API.
         async with Client(Configuration(), patience=1.0, manager="test") as client:
-            yield AgentContext(client, hardware, journal, DesiredPartitions(), locks_dir=folder / "locks")
+            yield AgentContext(
+                client,
+                hardware,
+                journal,
+                DesiredPartitions(),
+                locks_dir=folder / "locks",
+                begun=BegunCuts(folder),
+            )
     finally:
         journal.close()
 

@@ -33,6 +33,7 @@ from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.kubelet.recoverclaims import note_interrupted, recover_claims
+from apportion.agent.lifecycle.begun import BEGUN, BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
@@ -95,6 +96,7 @@ class Agent:
             journal,
             DesiredPartitions(self._partition_changed),
             locks_dir=options.state_dir / "locks",
+            begun=BegunCuts(options.run_dir / BEGUN),
             timeouts=options.timeouts,
             at=options.at,
             adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
@@ -257,13 +259,8 @@ class Agent:
             last_read=lambda: self._inventory.last_read,
             changed=self._monitor.health,
         )
-        return Plugin(
-            preparer,
-            health,
-            plugins=options.plugins_dir,
-            registry=options.registry_dir,
-            instance=options.instance,
-        )
+        folders = {"plugins": options.plugins_dir, "registry": options.registry_dir}
+        return Plugin(preparer, health, **folders, instance=options.instance)
 
     def _partition_seen(self, kind: ResourceKind, change: str, item: Object) -> None:
         self.context.desired.observe(kind, change, item)

@@ -23,6 +23,7 @@ from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.lifecycle.begun import BEGUN, BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
@@ -171,6 +172,7 @@ class NodeTools:
                     journal,
                     DesiredPartitions(),
                     locks_dir=options.state_dir / "locks",
+                    begun=BegunCuts(options.run_dir / BEGUN),
                     timeouts=options.timeouts,
                     at=options.at,
                 )
@@ -286,6 +288,7 @@ async def _cut(context: AgentContext, partition: Partition) -> None:
         outcome = await cut(context, card, partition, await context.live(card.name), may_wait=False)
     if not outcome.ready:
         raise NotReady(f"{partition.spec.device}: {outcome.reason}: {outcome.message}")
+    context.begun.forget(partition.metadata.uid)
 
 
 async def _remove(context: AgentContext, device: ClaimDevice) -> None:

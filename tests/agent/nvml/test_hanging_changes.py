@@ -11,6 +11,7 @@ from kubernetes_asyncio.client import Configuration
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
 from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
@@ -105,7 +106,12 @@ async def context_of(node: Node, folder: Path) -> AsyncIterator[AgentContext]:
         # Nothing here asks the API.
         async with Client(Configuration(), patience=1.0, manager="test") as client:
             yield AgentContext(
-                client, await hardware_of(node), journal, DesiredPartitions(), locks_dir=folder / "locks"
+                client,
+                await hardware_of(node),
+                journal,
+                DesiredPartitions(),
+                locks_dir=folder / "locks",
+                begun=BegunCuts(folder / "cuts"),
             )
     finally:
         journal.close()

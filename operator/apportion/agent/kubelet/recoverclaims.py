@@ -24,11 +24,15 @@ _log = structlog.get_logger()
 
 
 async def note_interrupted(context: AgentContext) -> None:
-    """Remember, in a journal that is new, which Partitions were about to be cut."""
+    """Remember, in a journal that is new, which Partitions were being cut; forget those of which another one knows nothing any more."""
+    begun = context.begun.all()
     if context.journal.fresh:
-        wanted = context.desired.all()
-        begun = [each.metadata.uid for each in wanted if each.status.phase is Phase.CREATING]
+        # An agent of an older release says so in the status alone.
+        begun |= {each.metadata.uid for each in context.desired.all() if each.status.phase is Phase.CREATING}
         await asyncio.to_thread(context.journal.note_interrupted, begun)
+    else:
+        for uid in begun - context.journal.interrupted() - context.journal.partitions().keys():
+            context.begun.forget(uid)
 
 
 async def recover_claims(

@@ -16,6 +16,7 @@ from pathlib import Path
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
 from apportion.agent.slices.sharing import PublishedSharing
@@ -51,6 +52,8 @@ class Timeouts:
     first_retry: float = 0.1
     last_retry: float = 2.0
     """Between tries while waiting; doubled from first to last."""
+    shown: float = 1.0
+    """Before the status of a partition that is being cut says so: most are cut before, and one status is enough."""
     failed: float = 15.0
     """Between tries of a Failed partition; a prepare call tries at once."""
 
@@ -65,6 +68,7 @@ class AgentContext:
     desired: DesiredPartitions
     locks_dir: Path
     """Where the cards' lock files are; two agents of a rolling update share it."""
+    begun: BegunCuts
     timeouts: Timeouts = field(default_factory=Timeouts)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], str] = utc_now

@@ -145,7 +145,7 @@ def row_from_hardware(
     if there is None:
         return None
     if partition.metadata.uid in context.journal.interrupted():
-        # The journal was lost between status Creating and Ready: what is at the place is what we were making.
+        # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
     if context.adopt_foreign and layout_of(partition) and there.complete and there.in_use is False:
         _log.warning(
@@ -213,12 +213,14 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         await context.hardware.destroy(found)
         found = None
     if found is None:
+        await asyncio.to_thread(context.begun.note, row.uid)
         try:
             found = await context.hardware.create(row.place)
         except HardwareError:
             if row.place not in await context.live(row.place.card):
                 # Nothing was made: a later try may take another place.
                 await asyncio.to_thread(context.journal.drop_partition, row.uid)
+                context.begun.forget(row.uid)
             raise
         context.at("hardware.created")
     made = replace(row, step=Step.CREATED, instance=found.instance, uuid=found.uuid)

@@ -49,6 +49,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
             return PartitionOutcome(Phase.RELEASING, type(error).__name__, str(error), retry=True)
         context.at("hardware.destroyed")
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
+    context.begun.forget(row.uid)
     context.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.place))
     if row.layout:

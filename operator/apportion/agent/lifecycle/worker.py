@@ -6,6 +6,7 @@ first it removes, then it creates.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -181,14 +182,20 @@ class CardWorker:
         if card is None:
             outcome = await self._without_card(context.journal.partition(uid))
         else:
-            if partition.status.phase is None:
-                await report(context, partition, None, PartitionOutcome(Phase.CREATING, "Cutting"))
-                partition = context.desired.get(uid) or partition
-            async with context.lock(self.card):
-                outcome = await self._cut(card, partition)
+            over = asyncio.Event()
+            showing = asyncio.create_task(self._show(partition, over))
+            try:
+                async with context.lock(self.card):
+                    outcome = await self._cut(card, partition)
+                over.set()
+                await showing
+            finally:
+                showing.cancel()
         row = context.journal.partition(uid)
         self._note_unsupported(partition, outcome)
         await report(context, context.desired.get(uid) or partition, row, outcome)
+        if outcome.ready:
+            context.begun.forget(uid)
         if outcome.phase is Phase.FAILED and (outcome.retry or outcome.reason == "Unsupported"):
             # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
             self._waits[uid] = _Wait(context.clock(), failed, context.clock() + failed, _holder(partition))
@@ -197,6 +204,19 @@ class CardWorker:
             self._waits.pop(uid, None)
             return []
         return [self._pause(uid)]
+
+    async def _show(self, partition: Partition, over: asyncio.Event) -> None:
+        """Have a new object say that it is being cut, unless that is over first. The status that is written in the end counts."""
+        if partition.status.phase is not None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._context.timeouts.shown):
+                await over.wait()
+            return
+        try:
+            await report(self._context, partition, None, PartitionOutcome(Phase.CREATING, "Cutting"))
+        except ApportionError as error:
+            _log.info("partition.not_shown", partition=partition.metadata.name, error=str(error))
 
     async def _without_card(self, row: PartitionRow | None) -> PartitionOutcome:
         """Return what a Partition is on a card that the node does not show. Raises Lost for one that was made on a known card."""

@@ -1,0 +1,96 @@
+"""How often the status of a Partition is written, and that the player of agents (`testbed.partitionresponder`) writes the same."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from apportion.agent.lifecycle.begun import BEGUN
+from apportion.agent.lifecycle.context import Timeouts
+from apportion.cluster.kinds import PARTITIONS
+from testbed.api import Json
+from testbed.beside import beside
+from testbed.eventually import eventually
+from testbed.partitionresponder import PartitionResponder
+from testbed.reflector import Reflector, Reflectors
+from tests.agent.simulated_node import SimulatedNode, holder
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+H100 = {"model": "H100-80GB"}
+DEVICE = "gpu-0-mig-1g10gb-19-0"
+
+
+@asynccontextmanager
+async def statuses(node: SimulatedNode) -> AsyncIterator[list[Json]]:
+    """Follow the Partitions of a node, and note each status that is not the one before."""
+    found: list[Json] = []
+
+    def observe(_uid: str, item: Json | None) -> None:
+        if item is not None and item["spec"]["nodeName"] == node.name:
+            status = item.get("status", {})
+            if not found or found[-1] != status:
+                found.append(status)
+
+    lists = Reflectors(Reflector(node.api, PARTITIONS.path(), observe))
+    async with beside(lists.run()):
+        await lists.listening()
+        yield found
+
+
+def phases(seen: list[Json]) -> list[str]:
+    """Name the phases."""
+    return [status.get("phase", "") for status in seen]
+
+
+async def test_a_quick_cut_is_one_status(make_node: MakeNode) -> None:
+    """Nobody can do anything with Creating for a moment; what is written down for a lost journal is gone afterwards."""
+    async with make_node(cards=[H100]) as node, statuses(node) as seen, node.agent():
+        await node.partition(DEVICE, "1g.10gb", origin="Warm")
+        await node.phase(DEVICE, "Idle")
+        folder = node.folder / "run" / BEGUN
+
+        async def noted() -> list[str]:
+            return [each.name for each in folder.iterdir()]
+
+        assert await eventually(noted, lambda names: names == []) == []
+    assert phases(seen) == ["", "Idle"]
+
+
+async def test_a_slow_cut_is_shown(make_node: MakeNode) -> None:
+    """And those who wait see what for, while the file says what is being made."""
+    timeouts = Timeouts(shown=0.1)
+    async with (
+        make_node(cards=[H100], faults={"createDelay": 0.6}) as node,
+        statuses(node) as seen,
+        node.agent(timeouts=timeouts),
+    ):
+        made = await node.partition(DEVICE, "1g.10gb", origin="Warm")
+        await node.phase(DEVICE, "Creating")
+        assert [each.name for each in (node.folder / "run" / BEGUN).iterdir()] == [made["metadata"]["uid"]]
+        await node.phase(DEVICE, "Idle")
+    assert phases(seen) == ["", "Creating", "Idle"]
+
+
+async def test_the_player_of_agents_writes_what_an_agent_writes(make_node: MakeNode, namespace: str) -> None:
+    """A new Partition, one that gets a holder, and one that loses it: status by status, but for what a driver names."""
+    written: list[list[Json]] = []
+    for played in (True, False):
+        async with make_node(cards=[H100]) as node, statuses(node) as seen:
+            answering = beside(PartitionResponder(node.api).run()) if played else node.agent()
+            async with answering:
+                claim = await node.claim(namespace, f"c{len(written)}", DEVICE)
+                await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
+                await node.phase(DEVICE, "Ready")
+                path = PARTITIONS.path(f"{node.name}-{DEVICE}")
+                await node.api.patch(path, {"spec": {"holder": None}})
+                await node.phase(DEVICE, "Idle")
+                await node.api.patch(path, {"spec": {"holder": holder(claim)}})
+                await node.phase(DEVICE, "Ready")
+        written.append([_comparable(status) for status in seen])
+    assert written[0] == written[1]
+    assert [status.get("phase") for status in written[0]] == [None, "Ready", "Idle", "Ready"]
+
+
+def _comparable(status: Json) -> Json:
+    """Return a status without what differs from driver to driver and from moment to moment."""
+    rows = [{**row, "lastTransitionTime": ""} for row in status.get("conditions", ())]
+    named = {key: bool(status[key]) for key in ("uuid", "instance") if key in status}
+    return {**status, **named, "conditions": rows}
