@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.scheduling.writeturns import WriteTurns
+from apportion.cluster.writeturns import WriteTurns
 from tests.clock import Clock
 
 
@@ -89,9 +89,9 @@ async def test_a_namespace_has_more_turns_while_no_other_writes_and_not_all_of_t
     assert writes.most == {"a": 6, "all": 6}
 
     writes.most.clear()
-    async with AsyncExitStack() as under_way, asyncio.timeout(5):
+    async with AsyncExitStack() as begun, asyncio.timeout(5):
         for _ in range(6):
-            await under_way.enter_async_context(turns.of("a"))
+            await begun.enter_async_context(turns.of("a"))
         waiting = asyncio.create_task(writes.all("a" * 20))
         async with turns.of("b"):
             await asyncio.sleep(0)

@@ -5,6 +5,7 @@ In: a published partition, a node, a holder. Out: the Partition object to create
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
 from apportion.api.model import ObjectMeta
@@ -38,6 +39,20 @@ class Delete:
 
 
 Action = Create | SetHolder | Delete
+
+
+def namespace(action: Action) -> str:
+    """Return the namespace that an action is for, empty: of none."""
+    holder = action.partition.spec.holder or (action.holder if isinstance(action, SetHolder) else None)
+    return holder.namespace or "" if holder is not None else ""
+
+
+def body_of(partition: Partition) -> dict[str, Any]:
+    """Return a new Partition as it is sent: without a status and without what the server fills in."""
+    metadata = {"name": partition.metadata.name, "finalizers": list(partition.metadata.finalizers)}
+    return {key: value for key, value in partition.to_json().items() if key != "status"} | {
+        "metadata": metadata
+    }
 
 
 def partition_for(part: PublishedPartition, node: str, origin: Origin, holder: Holder | None) -> Partition:

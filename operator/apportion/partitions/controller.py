@@ -1,13 +1,15 @@
 """PartitionController: carry out what claims, layouts and warm counts want of partitions.
 
 In: the snapshot. Out: Partition objects, DeviceClasses of layouts, statuses. A task of the leader beside the cycle; every
-write is fenced by the lease, and a refused one is tried again in the next pass.
+write is fenced by the lease, and a refused one is tried again later. One object waits for no other one's answer, and namespaces
+take turns in what is written about their partitions.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -22,15 +24,17 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
-from apportion.partitions.actions import Action, Create, Delete, SetHolder
+from apportion.partitions.actions import Action, Create, Delete, SetHolder, body_of, namespace
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
+from apportion.partitions.ongoing import Ongoing
 from apportion.partitions.status import layout_status, policy_status
 
 _log = structlog.get_logger()
@@ -40,6 +44,8 @@ _IDLE = 1.0
 """Seconds after which it acts although nothing changed: idle timeouts end by the clock."""
 _STATUS_PAUSE = 1.0
 """Seconds between two statuses of a policy: its counts move with every claim."""
+_WRITES, _WRITES_BESIDE, _WRITES_ALONE = 32, 8, 24
+"""Writes about partitions at once: in all, of a namespace beside others, and of one alone."""
 
 
 class PartitionController:
@@ -72,6 +78,8 @@ class PartitionController:
         """Device and partition epoch that the plans were made in."""
         self._wake = asyncio.Event()
         self._plans: list[LayoutPlan] = []
+        self._turns = WriteTurns(_WRITES, _WRITES_BESIDE, alone=_WRITES_ALONE)
+        self._ongoing = Ongoing(self._wake.set)
 
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
@@ -119,32 +127,47 @@ class PartitionController:
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE):
-                    await self._wake.wait()
-            self._wake.clear()
-            await self.act()
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_IDLE):
+                        await self._wake.wait()
+                self._wake.clear()
+                self._begin()
+        finally:
+            await self._ongoing.end()
 
     async def act(self) -> None:
         """Do once all that is wanted and not yet there."""
+        self._begin()
+        await self._ongoing.finished()
+
+    def _begin(self) -> None:
+        """Begin all that is wanted, not yet there and not being done."""
         actions: list[Action] = self._dynamic.actions(self._snapshot)
         actions += [action for plan in self._plans for action in plan.actions]
         actions += orphans(self._snapshot, self._plans)
         policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}
         self._compared = {uid: at for uid, at in self._compared.items() if uid in policies}
-        await asyncio.gather(
-            *(self._try(self._carry_out(action)) for action in actions),
-            *(self._try(self._class(raw, plan)) for plan in self._plans for raw in plan.classes),
-            *(self._try(self._drop_class(found)) for plan in self._plans for found in self._stale(plan)),
-            *(self._try(self._layout(plan)) for plan in self._plans),
-            *(self._try(self._policy(policy)) for policy in self._snapshot.policies.values()),
-            *(self._try(self._let_go(p)) for p in self._gone()),
-        )
+        for action in actions:
+            self._start(action.partition.metadata.name, partial(self._in_turn, action))
+        for plan in self._plans:
+            for raw in plan.classes:
+                self._start(f"class/{raw['metadata']['name']}", partial(self._class, raw, plan))
+            for found in self._stale(plan):
+                self._start(f"class/{found.name}", partial(self._drop_class, found))
+            self._start(plan.layout.metadata.uid, partial(self._layout, plan))
+        for policy in self._snapshot.policies.values():
+            self._start(policy.metadata.uid, partial(self._policy, policy))
+        for partition in self._gone():
+            self._start(partition.metadata.name, partial(self._let_go, partition))
 
-    async def _try(self, work: Awaitable[None]) -> None:
+    def _start(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._ongoing.begin(key, partial(self._try, work))
+
+    async def _try(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except NotLeading:
             return
         except (Overtaken, Missing) as error:
@@ -153,6 +176,11 @@ class PartitionController:
         except ApiError as error:
             _log.warning("partition.write_failed", error=str(error))
 
+    async def _in_turn(self, action: Action) -> None:
+        # A deletion is not put off: whether nobody needs the partition was looked at now.
+        async with nullcontext() if isinstance(action, Delete) else self._turns.of(namespace(action)):
+            await self._carry_out(action)
+
     async def _carry_out(self, action: Action) -> None:
         self._fence()
         partition = action.partition
@@ -160,7 +188,7 @@ class PartitionController:
         log = _log.bind(partition=metadata.name, profile=partition.spec.profile)
         match action:
             case Create():
-                self._note(await self._client.create(PARTITIONS, _body(partition)))
+                self._note(await self._client.create(PARTITIONS, body_of(partition)))
                 log.info("partition.wanted", origin=str(partition.spec.origin))
             case SetHolder(holder=holder):
                 raw = holder.to_json() if holder is not None else None
@@ -262,11 +290,3 @@ class PartitionController:
         body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept}}
         await self._client.patch(PARTITIONS, metadata.name, body)
         _log.info("partition.let_go", partition=metadata.name, node=partition.spec.node_name)
-
-
-def _body(partition: Partition) -> dict[str, Any]:
-    """Return a new Partition as it is sent: without a status and without what the server fills in."""
-    metadata = {"name": partition.metadata.name, "finalizers": list(partition.metadata.finalizers)}
-    return {key: value for key, value in partition.to_json().items() if key != "status"} | {
-        "metadata": metadata
-    }

@@ -14,13 +14,13 @@ from typing import Any
 from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
+from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
-from apportion.scheduling.writeturns import WriteTurns
 
 
 class Writer:
