@@ -57,6 +57,23 @@ def test_an_action_is_wanted_until_the_watch_shows_it_done() -> None:
     assert wanted.actions(world.snapshot) == []
 
 
+def test_a_card_about_which_something_is_being_done_is_not_looked_at_again() -> None:
+    """Before that has ended, or the card changes: a burst has hundreds of them, and a pass each moment."""
+    world = many(MANY)
+    wanted = DynamicPartitions(world.clock)
+    for number in range(MANY):
+        world.gone(CLAIMS, world.claim(f"c{number}"))
+    names = {action.partition.metadata.name for action in wanted.actions(world.snapshot)}
+    assert len(names) == MANY
+    assert wanted.actions(world.snapshot, names) == []
+    assert {action.partition.metadata.name for action in wanted.actions(world.snapshot)} == names
+    world.allocate(world.claim("next"), "n3", FIRST)
+    [handed_over] = wanted.actions(world.snapshot, names)
+    assert isinstance(handed_over, SetHolder)
+    assert handed_over.holder is not None
+    assert handed_over.holder.name == "next"
+
+
 def test_a_second_without_changes_costs_the_same_however_much_there_is(unanswered: Client) -> None:
     """Statuses of policies, partitions whose node is gone and orphans of layouts included."""
 

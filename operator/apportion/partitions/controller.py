@@ -144,7 +144,7 @@ class PartitionController:
 
     def _begin(self) -> None:
         """Begin all that is wanted, not yet there and not being done."""
-        actions: list[Action] = self._dynamic.actions(self._snapshot)
+        actions: list[Action] = self._dynamic.actions(self._snapshot, self._ongoing)
         actions += [action for plan in self._plans for action in plan.actions]
         actions += orphans(self._snapshot, self._plans)
         policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}

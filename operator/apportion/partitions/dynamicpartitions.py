@@ -6,7 +6,7 @@ partitions are kept for the policy's idleTimeout and deleted before it when some
 room. Only cards of which something changed are looked at, and those whose actions are not yet seen done.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
@@ -27,29 +27,36 @@ class DynamicPartitions:
         self._idle = IdlePartitions(clock)
         self._cursor = -1
         """How far the changes of cards were read."""
-        self._unfinished: set[DeviceId] = set()
-        """Cards whose last look found something to do."""
+        self._unfinished: dict[DeviceId, list[str]] = {}
+        """Cards whose last look found something to do, and the names of the Partitions that it is about."""
         self._holders: dict[DeviceId, dict[str, Claim | None]] = {}
         """By card and Partition (UID): the claim that held it last."""
         self._full: set[str] = set()
         """Profiles kept warm for which no card had room; only a card that changes can have it."""
 
-    def actions(self, snapshot: Snapshot) -> list[Action]:
-        """Return what to do about all partitions but those of layouts."""
+    def actions(self, snapshot: Snapshot, ongoing: Container[str] = ()) -> list[Action]:
+        """Return what to do about all partitions but those of layouts.
+
+        `ongoing`: names of Partitions about which something is being done; their cards are looked at again if they change, or afterwards.
+        """
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
         if changed is None:
             changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
-        cards = {*changed, *self._unfinished}
+        cards = {*changed}
+        cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
         found: list[Action] = []
         for card in cards:
             todo = list(self._look(card, snapshot))
-            (self._unfinished.add if todo else self._unfinished.discard)(card)
+            self._unfinished.pop(card, None)
+            if todo:
+                self._unfinished[card] = [action.partition.metadata.name for action in todo]
             found += todo
         if self._idle.follow(snapshot):
             self._full.clear()
         found += [Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)]
         for created in self._warm_up(cards, snapshot):
-            self._unfinished.add(snapshot.devices.card(device_of(created.partition)))
+            card = snapshot.devices.card(device_of(created.partition))
+            self._unfinished.setdefault(card, []).append(created.partition.metadata.name)
             found.append(created)
         return found
 

@@ -31,6 +31,10 @@ class Ongoing:
         task = self._tasks[key] = asyncio.create_task(work())
         task.add_done_callback(partial(self._ended, key))
 
+    def __contains__(self, key: object) -> bool:
+        """Say whether something is being done for a key."""
+        return key in self._tasks
+
     async def finished(self) -> None:
         """Wait until nothing is being done."""
         while self._tasks:
