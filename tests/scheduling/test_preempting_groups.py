@@ -4,7 +4,17 @@ import pytest
 
 from apportion.cluster.client import Client
 from tests.quota.tenants import namespace, quota
-from tests.scheduling.evicting import GROUP, Trial, ends, holds, joins, mark_ending, starts, trial, waits
+from tests.scheduling.evicting import (
+    GROUP,
+    Trial,
+    ends,
+    holds,
+    joins,
+    loses_its_devices,
+    mark_ending,
+    trial,
+    waits,
+)
 
 
 def full(client: Client, nodes: int, gpus: int = 1, **preemption: str) -> Trial:
@@ -166,16 +176,41 @@ async def test_what_was_kept_is_free_when_a_member_is_gone(unanswered: Client) -
     assert ("a", "PreemptionInVain") in made.world.warned
 
 
-async def test_a_group_that_started_ends_the_rest_of_its_namespace(unanswered: Client) -> None:
-    """Served by devices of pods that went, and then bound: the next one need not wait for `cooldown`."""
+async def test_evictions_for_a_group_that_no_scheduler_starts_were_in_vain(unanswered: Client) -> None:
+    """One member loses what it was given before it is bound: nobody else goes for this namespace for a while."""
     made = full(unanswered, 3, cooldown="10h")
     joins(made.world, "a", "b")
     await made.passes()
     ends(made.world, *made.evicted)
     await made.passes(3)
-    for name in ("a", "b"):
-        starts(made.world, name)
-    await made.passes(2)
+    assert {"a", "b"} < made.world.places().keys()
+    loses_its_devices(made.world, "a")
     waits(made.world, "next", 1, priority=4)
+    await made.passes(20)
+    assert len(made.evicted) == 2
+    assert ("a", "PreemptionInVain") in made.world.warned
+
+
+@pytest.mark.parametrize("protected", [[], ["low-2-0"]])
+async def test_a_group_that_lost_a_running_pod_meanwhile_gets_nothing(
+    unanswered: Client, protected: list[str]
+) -> None:
+    """Three are needed, of which one ran when the others of its group had pods evicted, or others chosen: two are not enough."""
+    made = full(unanswered, 4)
+    holds(
+        made.world,
+        "ran",
+        node="n1",
+        priority=5,
+        metadata={"labels": {GROUP: "g"}, "annotations": {f"{GROUP}-min-count": "3"}},
+    )
+    made.evictor.protected_late = protected
+    joins(made.world, "a", "b", least=3)
+    await made.passes(1)
+    [first, *_] = made.evicted
+    ends(made.world, "ran")
     await made.passes(3)
-    assert len(made.evicted) == 3
+    ends(made.world, *made.evicted)
+    await made.passes(3)
+    assert first
+    assert not {"a", "b"} & made.world.places().keys()

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, group_of, has_all
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, group_of, with_demands
 from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
 _Group: TypeAlias = tuple[str, str]
@@ -78,13 +77,7 @@ class GroupedDemands:
         group = group_of(pod, self._snapshot)
         if group is None:
             raise TypeError(f"pod {pod.key} is of no group")
-        waiting = {each.uid for _, demand in rows for each in demand.pods}
-        others = [each for each in group.pods if each.uid not in waiting]
-        served = sum(has_all(each, self._snapshot, self._is_allocated) for each in others)
-        return WaitingGroup(group, tuple(demand for _, demand in rows), served)
-
-    def _is_allocated(self, claim: Claim) -> bool:
-        return not self._snapshot.managed.owns(claim) or self._snapshot.allocation(claim) is not None
+        return with_demands(group, [demand for _, demand in rows], self._snapshot)
 
     def _drop(self, key: str) -> None:
         known = self._known.pop(key, None)

@@ -103,6 +103,18 @@ Queued: TypeAlias = WaitingDemand | WaitingGroup | CrossGroupDemand
 """What is decided at once."""
 
 
+def with_demands(group: PodGroupState, demands: Sequence[WaitingDemand], snapshot: Snapshot) -> WaitingGroup:
+    """Return a group with those of its demands that wait; its other pods count as served if they have what they need."""
+
+    def is_allocated(claim: Claim) -> bool:
+        return not snapshot.managed.owns(claim) or snapshot.allocation(claim) is not None
+
+    waiting = {each.uid for demand in demands for each in demand.pods}
+    others = [each for each in group.pods if each.uid not in waiting]
+    served = sum(has_all(each, snapshot, is_allocated) for each in others)
+    return WaitingGroup(group, tuple(demands), served)
+
+
 def is_current_group(group: WaitingGroup, snapshot: Snapshot) -> bool:
     """Say whether a group still waits as it did when the queue was made."""
     return all(is_current(demand, snapshot) for demand in group.demands) and all(

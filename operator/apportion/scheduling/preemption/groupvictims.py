@@ -20,7 +20,7 @@ from apportion.scheduling.groupladder import ladder_of
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import total
-from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.preemption.preemptor import Preemptor, current_group
 
 MOST_TAKEN, MOST_OTHERS = 64, 256
 
@@ -40,10 +40,11 @@ class AskedGroup:
         return sorted(frozenset().union(*(each.nodes or () for each in self.demands)))
 
 
-def asked_of(
-    group: WaitingGroup, preemptor: Preemptor, decider: Decider, capacity: HostCapacity
-) -> AskedGroup | None:
-    """Return what to ask about a group; None where a member waits for something else, or no node suits it."""
+def asked_of(preemptor: Preemptor, decider: Decider, capacity: HostCapacity) -> AskedGroup | None:
+    """Return what to ask about a group; None where it or a member waits for something else, or no node suits it."""
+    group = current_group(preemptor.members, decider.snapshot)
+    if group is None:
+        return None
     demands = [
         decider.candidates.ask_with_victims(member, capacity, capacity.nodes) for member in preemptor.members
     ]

@@ -3,12 +3,12 @@
 In: a demand or group that waits. Out: what the allocator, quotas and Events are asked about it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.scheduling.groups import WaitingGroup, group_of
+from apportion.scheduling.groups import WaitingGroup, group_of, with_demands
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_MEMBERS = 64
@@ -77,18 +77,12 @@ def of_group(group: WaitingGroup) -> Preemptor | None:
     return Preemptor(_joined(members), tuple(members), group)
 
 
-def current_group(
-    preemptor: Preemptor, members: Iterable[WaitingDemand], snapshot: Snapshot
-) -> WaitingGroup | None:
-    """Return the group as it is now, of which these members wait and are needed; None: there is none any more."""
-    demands = tuple(members)
-    group = preemptor.group
-    pod = next((each for demand in demands for each in demand.pods if each.group is not None), None)
+def current_group(members: Sequence[WaitingDemand], snapshot: Snapshot) -> WaitingGroup | None:
+    """Return the group of some demands as it is now, with these demands alone; None: pods are missing, so that it waits for them."""
+    pod = next((each for demand in members for each in demand.pods if each.group is not None), None)
     found = group_of(pod, snapshot) if pod is not None else None
-    if group is None or found is None or found.flaw:
-        return None
-    made = WaitingGroup(found, demands)
-    return replace(made, served=max(0, found.least - len(made.pods)))
+    group = with_demands(found, members, snapshot) if found is not None else None
+    return group if group is not None and group.whole else None
 
 
 def _joined(members: Iterable[WaitingDemand]) -> WaitingDemand:

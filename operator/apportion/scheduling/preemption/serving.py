@@ -77,7 +77,7 @@ class Serving:
             for member in preemption.preemptor.parts(preemption.asked)
             if all(self._snapshot.allocation(claim) is None for claim in member.claims)
         ]
-        group = current_group(preemption.preemptor, members, self._snapshot)
+        group = current_group(members, self._snapshot)
         if group is None or self._is_begun(group):
             return
         decision = GroupDecision(group, self._decider, capacity)

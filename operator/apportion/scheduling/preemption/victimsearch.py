@@ -78,7 +78,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Asking:
     """One that asks, and the nodes that are looked at for it."""
 
     preemptor: Preemptor
@@ -139,15 +139,15 @@ class VictimSearch:
             self._decider.quotas.check(demand)
         except OverLimit:
             return Counter()  # what waits for its quota takes nothing from anybody
-        question = self._question(preemptor, found, nodes, capacity)
-        if question is None:
+        asking = self._asking(preemptor, found, nodes, capacity)
+        if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
         attempts = deque(self._attempts(demand, in_progress) if evicts else [_Attempt(demand, _NOBODY)])
         while attempts:
             attempt = attempts.popleft()
             with self._decider.reservations.lifted(preemptor.head):
-                possible, victims = self._victims(question, attempt, capacity)
+                possible, victims = self._victims(asking, attempt, capacity)
             if attempt.takes_back:
                 left_alone = possible.left_alone
             if victims is None:
@@ -169,18 +169,18 @@ class VictimSearch:
                 attempts.append(replace(attempt, reclaim=replace(attempt.reclaim, free=None)))
         return left_alone
 
-    def _question(
+    def _asking(
         self, preemptor: Preemptor, found: ClaimsByNode, nodes: Collection[str], capacity: HostCapacity
-    ) -> _Question | None:
+    ) -> _Asking | None:
         """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
         if preemptor.group is not None:
-            group = asked_of(preemptor.group, preemptor, self._decider, capacity)
+            group = asked_of(preemptor, self._decider, capacity)
             if group is None:
                 return None
             taken, others = looked_at(group.nodes, nodes, self._turn)
             self._turn += MOST_TAKEN
             rows = [*((name, found.claims[name]) for name in taken), *((name, []) for name in others)]
-            return _Question(preemptor, group, rows)
+            return _Asking(preemptor, group, rows)
         asked = self._decider.candidates.ask_with_victims(preemptor.demand, capacity, nodes)
         if asked is None:
             return None
@@ -188,17 +188,17 @@ class VictimSearch:
         first = self._turn % len(names) if len(names) > MOST_NODES else 0
         self._turn += MOST_NODES
         rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
-        return _Question(preemptor, asked, rows)
+        return _Asking(preemptor, asked, rows)
 
     def _victims(
-        self, question: _Question, attempt: _Attempt, capacity: HostCapacity
+        self, asking: _Asking, attempt: _Attempt, capacity: HostCapacity
     ) -> tuple[PossibleVictims, VictimSet | GangVictims | None]:
         """Return who may go in an attempt, and the cheapest victims among them; None: there are none, or the demand is broken."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
-        demand, asked = question.preemptor.demand, question.asked
+        demand, asked = asking.preemptor.demand, asking.asked
         wanted = total(unplaced(demand, self._snapshot))
         possible = self._holders.read(
-            demand, question.rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+            demand, asking.rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
         )
         try:
             if isinstance(asked, AskedGroup):
