@@ -92,6 +92,9 @@ async def test_claims_are_counted_by_the_reason_of_their_last_event_or_of_their_
     assert values(described.QUEUE_OLDEST)["UnknownClass",] == 60
     assert values(described.PENDING_CLAIMS) == {("team", "gpu"): 3}
     recorder.withdraw(claims["refused"])
+    assert read(found)(described.QUEUE)["Undecided",] == 2
+    recorder.normal(claims["refused"], "Allocated", "text")
+    assert read(found)(described.QUEUE)["Undecided",] == 2
     assert ("NotAllocated",) not in read(found)(described.QUEUE)
 
 

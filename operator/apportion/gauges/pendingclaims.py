@@ -18,6 +18,9 @@ from apportion.scheduling.waiting import immediate
 UNDECIDED = "Undecided"
 """Of a claim about which no Event was recorded yet."""
 
+SERVED = "Allocated"
+"""The reason of an Event about a claim that is served: one that waits all the same has lost its devices since."""
+
 
 class _Pending(NamedTuple):
     uid: str
@@ -107,11 +110,11 @@ class PendingClaims:
     def _why(self, namespace: str, name: str, uid: str) -> str:
         """Return the reason for which a claim waits, as its Events or those of its pods say."""
         found = self._reason(uid)
-        if found is not None:
+        if found not in (None, SERVED):
             return found
         for pod in self._snapshot.pod_index.users(namespace, name):
             found = self._reason(pod)
-            if found is not None:
+            if found not in (None, SERVED):
                 return found
         return UNDECIDED
 
