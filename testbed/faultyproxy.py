@@ -36,7 +36,7 @@ _OF_ONE_CONNECTION = frozenset(
 """Headers that are not handed on: they say how a body is sent, and bodies are handed on uncompressed."""
 _LONGEST_LINE = 64 << 20
 _MOST_REMEMBERED = 20
-"""Watch events of one path that can be sent again, and reads whose answers can be given again."""
+"""Watch events of one path and selector that can be sent again, and reads whose answers can be given again."""
 
 
 class Fault(StrEnum):
@@ -194,7 +194,7 @@ class FaultyProxy:
         self.answered.append(what)
         if request.method == "GET":
             # A client that has listed (a process that has just started) is never shown events from before its list.
-            self._events.pop(request.path, None)
+            self._events.pop(_followed(request), None)
             self._remember(what, answered.status, answer)
         await self._hold(drawn.get(Fault.HOLD_ANSWER))
         if Fault.LOSE_ANSWER in drawn or await self._lost():
@@ -233,7 +233,7 @@ class FaultyProxy:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers=_kept(answered.headers))
         await response.prepare(request)
-        events = self._events.setdefault(request.path, deque(maxlen=_MOST_REMEMBERED))
+        events = self._events.setdefault(_followed(request), deque(maxlen=_MOST_REMEMBERED))
         with suppress(ConnectionError):
             if Fault.REPLAY in drawn:
                 for line in self._random.sample(list(events), len(events)):
@@ -251,6 +251,13 @@ class FaultyProxy:
 
 def _is_watch(request: web.BaseRequest) -> bool:
     return request.query.get("watch") in ("1", "true")
+
+
+def _followed(request: web.BaseRequest) -> str:
+    """Return what a list or watch is about: several clients may follow one path by selectors of their own."""
+    return "?".join(
+        (request.path, *(request.query.get(f"{kind}Selector", "") for kind in ("field", "label")))
+    )
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:

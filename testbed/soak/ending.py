@@ -18,7 +18,8 @@ from testbed.soak.workload import Unit
 
 _PATIENCE_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.5
-_DEFECT: Final = re.compile(r"Traceback|task_failed|is forbidden")
+# Not "is forbidden": an API server that has just started does not know the roles yet.
+_DEFECT: Final = re.compile(r"Traceback|task_failed|denied request")
 
 
 async def end(installation: Installation, checker: Checker, churn: Churn) -> list[str]:
@@ -28,7 +29,7 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
     async def objects() -> list[str]:
         every = [("pod", checker.pods), ("claim", checker.claims), ("partition", checker.partitions)]
         found = [
-            f"{kind} {_name(raw)} is left"
+            f"{kind} {_name(raw)} is left{_why(installation, raw)}"
             for kind, known in every
             for raw in known.values()
             if raw["metadata"].get("namespace", gated) in churn.namespaces
@@ -80,6 +81,16 @@ async def _until_none(ask: Callable[[], Awaitable[list[str]]]) -> list[str]:
         if not left or time.monotonic() > patience:
             return left
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _why(installation: Installation, raw: Json) -> str:
+    """Return what kubelet has said about a pod last, and when its node's containers had ended."""
+    kubelet = installation.kubelets.get(raw["spec"].get("nodeName", ""))
+    record = kubelet and kubelet.records.get(raw["metadata"]["uid"])
+    if not record:
+        return f": finalizers {raw['metadata'].get('finalizers')}, {raw.get('status')}"
+    last = record.problems[-1] if record.problems else "no problem"
+    return f": on {kubelet.name}, running {record.running}, stopped {record.stopped}, ended {record.ended}, {last}"
 
 
 def _name(raw: Json) -> str:

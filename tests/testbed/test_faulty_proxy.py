@@ -168,6 +168,20 @@ async def test_a_watch_breaks_and_begins_with_what_it_has_shown(
     assert seen == ["a", "b", "c"]
 
 
+async def test_a_watch_is_not_shown_what_another_one_asked_for(
+    proxy: FaultyProxy, api: Api, maps: str
+) -> None:
+    """Two clients follow one path by different selectors, as two agents follow their nodes' Partitions."""
+    _, version = await api.items(maps, fieldSelector=OWN)
+    for name in ("a", "b"):
+        await api.create(maps, a_map(name))
+    proxy.rules = [Rule(Fault.REPLAY)]
+    for name in ("a", "b"):
+        async for _, found in api.watch(maps, version, fieldSelector=f"metadata.name={name}"):
+            assert found["metadata"]["name"] == name
+            break
+
+
 async def test_the_seed_draws_the_faults(control_plane: ControlPlane, tmp_path: Path) -> None:
     """The same requests meet the same faults."""
 
