@@ -162,6 +162,12 @@ class Plugin:
             raise PluginError(
                 f"driver {self.driver}: {method}: {error.code().name}: {error.details()}"
             ) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # grpc.aio cancels the calls of a channel that is closed, which is not the end of the pod's worker.
+            raise PluginError(f"driver {self.driver}: {method}: the plugin has left") from None
         answer: Mapping[str, Any] = response.claims
         uids = {each.uid for each in asked}
         if skipped := len(uids - set(answer)):

@@ -21,6 +21,8 @@ class SmallPlugin:
     calls: list[tuple[str, str]] = field(default_factory=list)
     refusal: str = ""
     writes_cdi: bool = True
+    hangs: bool = False
+    """A prepare call has no end."""
     accepted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
@@ -72,6 +74,8 @@ class SmallPlugin:
         response = dra_v1_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             self.calls.append(("prepare", claim.name))
+            if self.hangs:
+                await asyncio.Event().wait()
             if self.refusal:
                 response.claims[claim.uid].error = self.refusal
                 continue

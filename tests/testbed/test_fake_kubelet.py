@@ -110,6 +110,31 @@ async def test_an_id_that_no_spec_file_defines_keeps_the_pod_from_running(node: 
         await node.gone("pods", "user")
 
 
+async def test_a_plugin_that_leaves_during_a_call_does_not_take_the_pod_with_it(node: KubeletNode) -> None:
+    """Its connection is dropped with the call on it; the pod goes on with the plugin that comes next."""
+    async with SmallPlugin(node.kubelet, hangs=True) as plugin:
+        await node.claim("mine")
+        await node.pod("user", "mine")
+
+        async def called() -> list[tuple[str, str]]:
+            return plugin.calls
+
+        await eventually(called)
+        for socket in node.kubelet.registry.iterdir():
+            socket.unlink()
+        problems = node.kubelet.record("user").problems
+
+        async def complained() -> list[str]:
+            return problems
+
+        await eventually(complained)
+        assert "the plugin has left" in problems[0]
+    async with SmallPlugin(node.kubelet):
+        await node.phase("user", "Running")
+        await node.cluster.api.delete(node.path("pods", "user"))
+        await node.gone("pods", "user")
+
+
 async def test_a_pod_waits_while_its_plugin_is_away(node: KubeletNode) -> None:
     """A pod that ends while the plugin restarts is released by the plugin that comes back under the same paths."""
     async with SmallPlugin(node.kubelet):
