@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds metrics proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds metrics chart proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ crds: venv ## Write crds/ from the pydantic models
 
 metrics: venv ## Write docs/metrics.md anew from the metrics
 	@$(BIN)/python -m tests.metrics.reference > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+
+chart: venv ## Write charts/ from manifests/
+	@$(BIN)/python -m testbed chart
 
 proto: venv ## Generate the gRPC messages from our own .proto files
 	@$(BIN)/python -m testbed proto

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from testbed.cli.binaries import binaries
 from testbed.cli.chaos import chaos
+from testbed.cli.chart import chart
 from testbed.cli.demo import demo
 from testbed.cli.down import down
 from testbed.cli.kubelets import kubelets
@@ -30,6 +31,7 @@ app.command()(down)
 app.command()(status)
 app.command()(binaries)
 app.command()(proto)
+app.command()(chart)
 app.command()(demo)
 app.command()(chaos)
 app.command()(soak)

@@ -109,7 +109,27 @@ _KUEUE = Project(
     version="0.19.0",
     stamps=("sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",),
 )
-PROJECTS: Final = (_KUBERNETES, _ETCD, _CONTAINERD, _RUNC, _CNI, _KUEUE)
+_HELM = Project(
+    name="helm",
+    packages={"helm": "helm.sh/helm/v3/cmd/helm"},
+    site="https://get.helm.sh",
+    variable="APPORTION_HELM_RELEASE_URL",
+    file="helm-v{version}-linux-{arch}.tar.gz",
+    sums="helm-v{version}-linux-{arch}.tar.gz.sha256sum",
+    member="linux-{arch}/helm",
+    version="3.22.0",
+    # As its Makefile does: the Kubernetes version for which charts are rendered without a cluster is that of client-go.
+    stamps=(
+        "helm.sh/helm/v3/internal/version.version=v{version}",
+        *(
+            f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}={number}"
+            for package in ("chartutil", "lint/rules")
+            for part, number in (("Major", 1), ("Minor", 37))
+        ),
+    ),
+    version_arguments={"helm": ("version", "--short")},
+)
+PROJECTS: Final = (_KUBERNETES, _ETCD, _CONTAINERD, _RUNC, _CNI, _KUEUE, _HELM)
 _BY_PROGRAM: Final = {program: project for project in PROJECTS for program in project.packages}
 
 

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need a control plane, before `-m` selects."""
     for item in items:
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
-        if needed or "node_binaries" in getattr(item, "fixturenames", ()):
+        if needed or {"node_binaries", "helm_program"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
             item.user_properties.append((_VERSION, OLDEST if OLDEST in needed else DEFAULT))
         if OLDEST in needed:
@@ -61,9 +61,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
             except MissingBinariesError as error:
                 pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
-    if any("kueue_program" in getattr(item, "fixturenames", ()) for item in session.items):
-        with capture.global_and_fixture_disabled():
-            asyncio.run(provide(DEFAULT, [KUEUE], console=Console(stderr=True)))
+    for fixture, program in (("kueue_program", KUEUE), ("helm_program", "helm")):
+        if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
+            with capture.global_and_fixture_disabled():
+                asyncio.run(provide(DEFAULT, [program], console=Console(stderr=True)))
     if any("node_binaries" in getattr(item, "fixturenames", ()) for item in session.items):
         with capture.global_and_fixture_disabled():
             session.config.stash[_NODE] = asyncio.run(_node_binaries())
@@ -93,6 +94,12 @@ def node_binaries(pytestconfig: pytest.Config) -> Binaries:
 async def kueue_program() -> Path:
     """Give the program of Kueue, which is there since the tests were collected."""
     return (await provide(DEFAULT, [KUEUE], console=Console(stderr=True)))[KUEUE]
+
+
+@pytest.fixture(scope="session")
+async def helm_program() -> Path:
+    """Give the program of Helm, which is there since the tests were collected."""
+    return (await provide(DEFAULT, ["helm"], console=Console(stderr=True)))["helm"]
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,15 @@
-"""The production install on real control planes of both versions, applied once each.
+"""The production install on real control planes of both versions, applied once each; and the wheels of the lock file.
 
 Tests that hold for both versions are written once, in a class that asks for `cluster`; two subclasses say which.
 """
 
+import hashlib
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from testbed.api import Api, Json
@@ -19,6 +24,24 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 def manifests() -> Path:
     """Give the folder that `kubectl apply -k` takes."""
     return MANIFESTS
+
+
+@pytest.fixture(scope="session")
+def wheels() -> Path:
+    """Give a folder with the wheels of what runs in the image; they are fetched once, and again when the lock changes."""
+    requirements = MANIFESTS.parent / "requirements/runtime.txt"
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    place = platformdirs.user_cache_path("apportion") / "testbed" / "wheels" / f"{python}-{digest}"
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            fetched = Path(folder) / "wheels"
+            options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
+            command = [sys.executable, "-m", "pip", "download", *options]
+            subprocess.run([*command, "--dest", fetched, "--requirement", requirements], check=True)
+            fetched.replace(place)
+    return place
 
 
 @pytest.fixture(scope="session")

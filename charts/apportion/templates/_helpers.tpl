@@ -1,0 +1,22 @@
+{{- /* The image by digest, or by tag. */ -}}
+{{- define "apportion.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The drivers of generic devices, once each, with commas. */ -}}
+{{- define "apportion.genericDrivers" -}}
+{{- $drivers := list -}}
+{{- range .Values.features.genericDevices -}}
+{{- $drivers = append $drivers .driver -}}
+{{- end -}}
+{{- $drivers | uniq | sortAlpha | join "," -}}
+{{- end -}}
+
+{{- /* The ConfigMap with the simulated cards: a new name for new cards, so that agents start anew. */ -}}
+{{- define "apportion.simulationName" -}}
+apportion-simulation-{{ .Values.agent.simulation | toYaml | sha256sum | trunc 10 }}
+{{- end -}}
