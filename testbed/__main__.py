@@ -5,6 +5,7 @@ import sys
 import typer
 from rich.console import Console
 
+from testbed.cli.artifacts import artifacts
 from testbed.cli.binaries import binaries
 from testbed.cli.chaos import chaos
 from testbed.cli.chart import chart
@@ -32,6 +33,7 @@ app.command()(status)
 app.command()(binaries)
 app.command()(proto)
 app.command()(chart)
+app.command()(artifacts)
 app.command()(demo)
 app.command()(chaos)
 app.command()(soak)
