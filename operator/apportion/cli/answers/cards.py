@@ -4,7 +4,7 @@ In: a snapshot. Out: for each card of each node a map of its slices, its holders
 slice of a GPU; of cards whose driver places partitions itself one unit of the counter that has the most units (aicore of an NPU).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from string import ascii_letters
 
@@ -40,14 +40,15 @@ class Card:
     """Whether a taint other than the guard keeps claims off it."""
 
 
-def cards(snapshot: Snapshot) -> Iterator[Card]:
-    """Yield the cards by node and name; a card that several nodes could use has no node."""
+def cards(snapshot: Snapshot, nodes: Collection[str] | None = None) -> Iterator[Card]:
+    """Yield the cards by node and name; a card that several nodes could use has no node (empty). `nodes`: only those of these."""
     by_card: dict[DeviceId, list[Holder]] = {}
-    for holder in holders(snapshot):
+    for holder in holders(snapshot, nodes):
         by_card.setdefault(holder.card, []).append(holder)
     whole = [
         (piece.availability.node or "", device)
         for piece in snapshot.slices.values()
+        if nodes is None or (piece.availability.node or "") in nodes
         for device in piece.devices
         if snapshot.devices.card(device.id) == device.id
     ]

@@ -26,7 +26,7 @@ from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import Unservable, WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.waitingqueue import WaitingQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,24 @@ class Reason:
 class Decisions:
     """Decides demands one after the other; what was granted stays taken."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, queue: WaitingQueue | None = None, learnt: set[str] | None = None
+    ) -> None:
+        """`queue` follows the snapshot already; `learnt` has the demands (keys) that its allocator knows, and is kept up to date."""
         self.snapshot = snapshot
         exclusions, late = Exclusions(time.monotonic), StillPrepared(snapshot, time.monotonic)
         self.candidates = Candidates(snapshot, exclusions, late)
         self._event = _LastEvent()
         self._quotas = Admission(snapshot, self._event, time.monotonic)
         self._admissible = Admissible(snapshot, self.candidates, self._quotas)
-        self.waiting, self.unserved = waiting_demands(snapshot)
+        self.waiting, self.unserved = (queue or WaitingQueue(snapshot)).demands()
         """What waited at first, in queue order; and what could not be served as it was."""
+        learnt = set() if learnt is None else learnt
         for waiting in self.waiting:
-            self._learn(waiting)
+            if waiting.key not in learnt:
+                self._learn(waiting)
+        learnt.clear()
+        learnt.update(waiting.key for waiting in self.waiting)
 
     def decide(self, demand: WaitingDemand) -> Decision | Reason:
         """Return the decision about a demand, or why there is none."""

@@ -4,7 +4,7 @@ In: a snapshot. Out: a row for each device of each live allocation, and for each
 that lost it (taint `apportion.dev/held`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,29 +36,54 @@ class Holder:
         return asdict(self) | {"device": str(self.device), "card": str(self.card), "pods": [*self.pods]}
 
 
-def holders(snapshot: Snapshot) -> Iterator[Holder]:
-    """Yield who has what, by node and device."""
-    found = [*_allocated(snapshot), *_still_prepared(snapshot)]
+def holders(snapshot: Snapshot, nodes: Collection[str] | None = None) -> Iterator[Holder]:
+    """Yield who has what, by node and device; `nodes`: only on these, empty for what several nodes could use."""
+    found = [*_allocated(snapshot, nodes), *_still_prepared(snapshot, nodes)]
     yield from sorted(found, key=lambda each: (each.node, each.device, each.claim))
 
 
-def _allocated(snapshot: Snapshot) -> Iterator[Holder]:
+def holders_of(snapshot: Snapshot, name: str) -> list[Holder] | None:
+    """Return who holds the devices of a node, or a device and its parts; None: there is no such node or device.
+
+    A device is named as DEVICE, POOL/DEVICE or DRIVER/POOL/DEVICE.
+    """
+    if snapshot.node(name) is not None:
+        return [*holders(snapshot, (name,))]
+    found = [*holders(snapshot)]
+    published = (device.id for piece in snapshot.slices.values() for device in piece.devices)
+    if not any(_is_named(each.device, name) for each in found) and not any(
+        _is_named(device, name) for device in published
+    ):
+        return None
+    return [each for each in found if _is_named(each.device, name) or _is_named(each.card, name)]
+
+
+def _is_named(device: DeviceId, name: str) -> bool:
+    return name in {device.name, f"{device.pool}/{device.name}", str(device)}
+
+
+def _allocated(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:
     for claim in snapshot.claims.values():
         allocation = claim.allocation
-        for result in allocation.results if allocation is not None else ():
+        if allocation is None or (nodes is not None and (allocation.node or "") not in nodes):
+            continue
+        pods = tuple(pod.key for pod in snapshot.users(claim) if not pod.finished)
+        for result in allocation.results:
             yield Holder(
                 result.device,
                 snapshot.devices.card(result.device),
-                (allocation.node if allocation is not None else None) or "",
+                allocation.node or "",
                 claim.key,
-                tuple(pod.key for pod in snapshot.users(claim) if not pod.finished),
+                pods,
                 ", ".join(f"{name} {amount}" for name, amount in result.consumed.items() if amount.nano),
                 "admin access" if result.admin_access else "",
             )
 
 
-def _still_prepared(snapshot: Snapshot) -> Iterator[Holder]:
+def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:
     for piece in snapshot.slices.values():
+        if nodes is not None and (piece.availability.node or "") not in nodes:
+            continue
         for device in piece.devices:
             for taint in device.taints:
                 if taint.key == HELD and taint.value:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from apportion.cli.answers.cards import Card, cards
+from apportion.cli.answers.counts import counts_of
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.options import (
     AddNodes,
@@ -22,7 +23,6 @@ from apportion.cli.world.options import (
     WithoutNode,
     open_world,
 )
-from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.waitingqueue import waiting_demands
 
 
@@ -40,7 +40,7 @@ def status(
     snapshot = open_world(Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers)).snapshot
     snapshot.state.settle()
     found = [*cards(snapshot)]
-    counts = _counts(snapshot)
+    counts = counts_of(snapshot, *waiting_demands(snapshot))
     plain = {
         "claims": counts,
         "cards": [asdict(each) | {"device": str(each.device)} for each in found],
@@ -49,15 +49,6 @@ def status(
     show(output, plain, names, lambda console: _draw(console, found, counts))
     if not found:
         raise typer.Exit(NOT_SERVED)
-
-
-def _counts(snapshot: Snapshot) -> dict[str, int]:
-    demands, unservable = waiting_demands(snapshot)
-    return {
-        "served": sum(claim.allocation is not None for claim in snapshot.claims.values()),
-        "waiting": sum(len(demand.claims) for demand in demands),
-        "unservable": len(unservable),
-    }
 
 
 def _draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from apportion.cli.answers.holders import Holder, holders
+from apportion.cli.answers.holders import Holder, holders_of
 from apportion.cli.answers.knownfields import meant
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.options import Drivers, File, Kubeconfig, Source, open_world
-from apportion.dra.device import DeviceId
 
 
 def who(
@@ -31,18 +30,12 @@ def who(
     """Say who holds the devices of a node, or a device and its parts."""
     require_format(output)
     snapshot = open_world(Source(world, kubeconfig, drivers=drivers)).snapshot
-    published = {device.id for piece in snapshot.slices.values() for device in piece.devices}
-    found = [*holders(snapshot)]
-    if snapshot.node(name) is not None:
-        found = [each for each in found if each.node == name]
-    else:
-        known = published | {each.device for each in found}
-        if not any(_is_named(device, name) for device in known):
-            nodes = [node.name for node in snapshot.nodes.values()]
-            names = [*nodes, *dict.fromkeys(device.name for device in known)]
-            typer.echo(f"error: there is no node or device {name}{meant(name, names)}", err=True)
-            raise typer.Exit(NOT_SERVED)
-        found = [each for each in found if _is_named(each.device, name) or _is_named(each.card, name)]
+    found = holders_of(snapshot, name)
+    if found is None:
+        names = [node.name for node in snapshot.nodes.values()]
+        names += dict.fromkeys(device.name for piece in snapshot.slices.values() for device in piece.devices)
+        typer.echo(f"error: there is no node or device {name}{meant(name, names)}", err=True)
+        raise typer.Exit(NOT_SERVED)
     claims = dict.fromkeys(each.claim for each in found)
     show(
         output,
@@ -52,10 +45,6 @@ def who(
     )
     if not found:
         raise typer.Exit(NOT_SERVED)
-
-
-def _is_named(device: DeviceId, name: str) -> bool:
-    return name in {device.name, f"{device.pool}/{device.name}", str(device)}
 
 
 def _draw(console: Console, name: str, found: list[Holder]) -> None:

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
+from apportion.cli.world.needed import needed
 from apportion.cli.world.objects import Key, key_of, kind_of
+from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.reading import Json
@@ -43,9 +45,11 @@ class World:
         self.snapshot = Snapshot(State(features_of(version), self._programs), wake=lambda: None)
         self.snapshot.schedulers |= schedulers
         self.snapshot.drivers |= drivers
+        self._reserved: frozenset[str] = frozenset()
+        """Keys under which the allocator holds what layouts reserve."""
         for each in objects:
             self.put(each)
-        self._reserve()
+        self.reserve()
 
     def put(self, raw: Json) -> None:
         """Add or replace an object; one that decides nothing is left out. Raises BrokenInput for one without a name."""
@@ -57,6 +61,17 @@ class World:
         change = "MODIFIED" if key in self.objects else "RESTORED"
         self.objects[key] = raw
         self.snapshot.observe(kind, change, _identified(raw, key))
+
+    def observe(self, kind: ResourceKind, change: str, raw: Json) -> None:
+        """Take in one watch event (ADDED, MODIFIED, DELETED, RESTORED); `reserve` must follow before the next question."""
+        metadata = raw["metadata"]
+        key = Key(kind.name, metadata.get("namespace") or "", metadata["name"])
+        if change == "DELETED":
+            self.objects.pop(key, None)
+            self.snapshot.observe(kind, change, raw)
+            return
+        self.objects[key] = kept = needed({"apiVersion": kind.api_version, "kind": kind.name, **raw})
+        self.snapshot.observe(kind, change, kept)
 
     def drop(self, key: Key) -> None:
         """Remove an object."""
@@ -95,12 +110,16 @@ class World:
         """Return the objects of a kind."""
         return {key: raw for key, raw in self.objects.items() if key.kind == kind}
 
-    def _reserve(self) -> None:
+    def reserve(self) -> None:
         """Keep claims off what layouts want and have not cut yet, as the partition controller does (ADR 4)."""
-        for plan in layout_plans(self.snapshot, self._programs):
+        state, keys = self.snapshot.state, set()
+        for plan in layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else ():
             for device in plan.reserved:
-                result = DeviceResult(request="layout", device=device)
-                self.snapshot.state.hold(f"layout:{device}", (result,))
+                keys.add(f"layout:{device}")
+                state.hold(f"layout:{device}", (DeviceResult(request="layout", device=device),))
+        for key in self._reserved - keys:
+            state.release(key)
+        self._reserved = frozenset(keys)
 
 
 def features_of(version: str) -> Features:
