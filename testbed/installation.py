@@ -69,13 +69,16 @@ class Installation:
         proxies: Sequence[FaultyProxy] = (),
         agent_proxy: FaultyProxy | None = None,
         code: Path = REPOSITORY,
+        web: bool = False,
     ) -> None:
-        """`proxies` stand before the API server, one for each operator; `agent_proxy` does for all agents."""
+        """`proxies` stand before the API server, one for each operator; `agent_proxy` does for all agents; `web`: the operators serve the web page."""
         self.cluster = cluster
         self.nodes = {node.name: node for node in nodes}
         self.operators: list[Supervised] = []
         self.operator_ports: list[int] = []
         """Where each operator answers /healthz, /readyz and /metrics."""
+        self.web_ports: list[int] = []
+        """Where each operator's web page is, if there are any."""
         self.agents: dict[str, Supervised] = {}
         self.kubelets: dict[str, FakeKubelet] = {}
         self.code = code
@@ -88,6 +91,7 @@ class Installation:
         self._run_agents = agents
         self._proxies = tuple(proxies)
         self._agent_proxy = agent_proxy
+        self._web = web
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -175,7 +179,7 @@ class Installation:
 
     async def start_operator(self, index: int) -> Supervised:
         """Start one more replica of the operator."""
-        [port] = free_ports(1)
+        port, web_port = free_ports(2)
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-operator")
         if self._proxies:
             token = self._proxies[index].kubeconfig(self.cluster.folder / f"operator-{index}.proxied", token)
@@ -184,6 +188,7 @@ class Installation:
             [
                 *(sys.executable, "-m", "apportion", "operator", "--namespace", NAMESPACE),
                 *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
+                *(("--web-port", str(web_port)) if self._web else ()),
                 *self._operator_options,
             ],
             self.cluster.log_path(f"operator-{index}"),
@@ -192,6 +197,8 @@ class Installation:
         operator.start()
         self.operators.append(operator)
         self.operator_ports.append(port)
+        if self._web:
+            self.web_ports.append(web_port)
         self._stack.push_async_callback(operator.stop)
         return operator
 

@@ -24,7 +24,8 @@ from apportion.cli.answers.why import why
 from apportion.cli.crds import crds
 from apportion.cli.world.snapshot import snapshot
 from apportion.errors import ApportionError
-from apportion.settings import DRIVERS, OperatorSettings
+from apportion.settings import DRIVERS, OperatorSettings, WebSettings
+from apportion.web.command import WebHosts, web
 
 _S = TypeVar("_S")
 
@@ -80,10 +81,22 @@ def operator(
             envvar="DRIVERS",
         ),
     ] = None,
+    web_port: Annotated[
+        int,
+        typer.Option(
+            help="Port of the web page on the loopback addresses; 0: none.",
+            envvar="WEB_PORT",
+            min=0,
+            max=65535,
+        ),
+    ] = 0,
+    web_hosts: WebHosts = "",
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
     from apportion.app import run_operator
 
+    if web_port and web_port == health_port:
+        raise typer.BadParameter(f"{web_port} is the --health-port", param_hint="--web-port")
     logs.set_up(log_format.value)
     settings = OperatorSettings(
         namespace=namespace,
@@ -92,6 +105,7 @@ def operator(
         health_port=health_port,
         schedulers=_names(schedulers),
         drivers=DRIVERS | _names(",".join(drivers or ())),
+        web=WebSettings(web_port, _names(web_hosts), log_format.value),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))
@@ -201,6 +215,7 @@ app.command("fit")(fit)
 app.command("why")(why)
 app.command("who")(who)
 app.command("status")(status)
+app.command("web")(web)
 
 
 @app.command()

@@ -43,6 +43,7 @@ from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 from apportion.upkeep import upkeep
+from apportion.web.process import PageProcess, command_of
 
 MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
@@ -149,6 +150,7 @@ class App:
             ready=self.fitness.unready,
             refresh=self._gauges.refresh,
         )
+        self._page = PageProcess(command_of(settings)) if settings.web.port else None
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -186,6 +188,8 @@ class App:
                     group.create_task(self._parts.run("upkeep", self._upkeep())),
                     group.create_task(self._parts.run("lease", run_in_own_thread("lease", self._hold_lease))),
                 ]
+                if self._page is not None:
+                    tasks.append(group.create_task(self._parts.run("web page", self._page.run())))
                 stopped = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
                 watcher = group.create_task(

@@ -52,6 +52,20 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The web page."""
+
+    port: int = 0
+    """Port on the loopback addresses; 0: there is no page."""
+
+    hosts: frozenset[str] = frozenset()
+    """Names beside those of the loopback addresses by which it may be asked for."""
+
+    log_format: str = "json"
+    """Form of its log lines: json or console."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSettings:
     """All settings of the operator."""
 
@@ -78,3 +92,4 @@ class OperatorSettings:
 
     cycle: CycleSettings = field(default_factory=CycleSettings)
     lease: LeaseSettings = field(default_factory=LeaseSettings)
+    web: WebSettings = field(default_factory=WebSettings)

@@ -1,0 +1,114 @@
+"""LiveCluster: the cluster as watches show it, in a thread that answers one question after the other.
+
+In: a client. Out: answers about the cluster as it is at that moment, and how old what it shows is. Watches and connections have the event
+loop, and the world has one thread, so that a long answer delays neither; a change waits for the end of an answer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from apportion.cli.world.objects import DECIDING
+from apportion.cli.world.world import World
+from apportion.cluster import kinds
+from apportion.cluster.client import Client, Object
+from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.reflector import Reflector
+from apportion.errors import ApportionError
+from apportion.web.observed import Observed
+
+_T = TypeVar("_T")
+MOST_WAITING = 32
+"""Answers that may be waited for at once."""
+_OPTIONAL = kinds.OPTIONAL | {kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES}
+_PACE = 0.2
+"""Seconds between two looks for changes that no answer has taken in."""
+_AT_ONCE = 500
+"""Changes that are taken in before an answer may have its turn."""
+
+
+class NotListedError(ApportionError):
+    """Kinds are not listed yet, so that nothing true could be said."""
+
+
+class BusyError(ApportionError):
+    """Too many answers are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How long ago the server said something about the kinds that are watched; where nothing changes it does so about once a minute."""
+
+    youngest: float
+    """Seconds, of the kind that was heard of last."""
+    oldest: float
+    """Seconds, of the kind that has been silent for the longest time."""
+    kind: str
+    """That kind."""
+
+
+class LiveCluster:
+    """A cluster that is watched and asked about."""
+
+    def __init__(
+        self, client: Client, version: str, schedulers: frozenset[str], drivers: frozenset[str]
+    ) -> None:
+        """`schedulers`, `drivers`: further ones that the operator serves."""
+        self._observed = Observed(World((), version, schedulers, drivers))
+        self._changes: deque[tuple[ResourceKind, str, Object]] = deque()
+        self._thread = ThreadPoolExecutor(1, "world")
+        self._waiting = 0
+        self.reflectors = [
+            Reflector(client, kind, self._observe, optional=kind in _OPTIONAL) for kind in DECIDING
+        ]
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in self.reflectors:
+                    group.create_task(each.run())
+                while True:
+                    await asyncio.sleep(_PACE)
+                    while self._changes:
+                        await self._in_thread(self._take_in)
+        finally:
+            self._thread.shutdown(cancel_futures=True)
+
+    async def ask(self, answer: Callable[[Observed], _T]) -> _T:
+        """Return an answer about the cluster as it is now. Raises NotListedError, BusyError."""
+        missing = [each.kind.plural for each in self.reflectors if not each.synced.is_set()]
+        if missing:
+            raise NotListedError(f"not listed yet: {', '.join(missing)}")
+        if self._waiting >= MOST_WAITING:
+            raise BusyError(f"{self._waiting} other answers are waited for")
+        self._waiting += 1
+        try:
+            return await self._in_thread(lambda: self._answer(answer))
+        finally:
+            self._waiting -= 1
+
+    def age(self) -> Age:
+        """Return how old what it shows is."""
+        ages = [(each.age(), each.kind.plural) for each in self.reflectors]
+        oldest, kind = max(ages)
+        return Age(min(ages)[0], oldest, kind)
+
+    def _observe(self, kind: ResourceKind, change: str, raw: Object) -> None:
+        self._changes.append((kind, change, raw))
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _answer(self, answer: Callable[[Observed], _T]) -> _T:
+        while self._changes:
+            self._take_in()
+        self._observed.refresh()
+        return answer(self._observed)
+
+    def _take_in(self) -> None:
+        for _ in range(min(_AT_ONCE, len(self._changes))):
+            self._observed.world.observe(*self._changes.popleft())
