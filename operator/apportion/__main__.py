@@ -16,6 +16,7 @@ import typer
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, migrate, node, release, select
+from apportion.cli.answers import defrag
 from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
 from apportion.cli.answers.status import status
@@ -212,6 +213,7 @@ app.command("migrate")(migrate.migrate)
 app.command("snapshot")(snapshot)
 app.command("free")(free)
 app.command("fit")(fit)
+app.add_typer(defrag.app, name="defrag")
 app.command("why")(why)
 app.command("who")(who)
 app.command("status")(status)

@@ -1,0 +1,133 @@
+"""Plans for large clusters: whoever is in the way goes where the allocator sends it.
+
+In: a replay on a state with all that may move, a goal. Out: the moves, on the replay, and what they lead to. Nobody makes room for those who move, so a plan
+may be missed or be longer than the shortest; what is found is right, because the allocator has decided every step.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from apportion.allocator.decision import Decision
+from apportion.allocator.defrag.cards import Card
+from apportion.allocator.defrag.moves import FreeCards, Movable, RoomFor
+from apportion.allocator.defrag.replay import Replay
+from apportion.allocator.preemption.findvictims import find_victims
+from apportion.allocator.preemption.nodesearch import Budget, NodeSearch
+from apportion.allocator.preemption.victims import NodeVictims, Victim
+from apportion.allocator.terms import Terms
+
+MOST_BOUNDS = 1024
+"""Nodes of which a plan for a demand looks at what would have to go at least."""
+MOST_NODES = 32
+"""Those of them, the best first, for which it looks at who could go where."""
+ROOM = "defrag:room"
+"""Key of what is kept for the demand."""
+_MOST_COST = (1 << 40) - 1
+"""Costs beyond it count as it: a victim's weight has so much place for them."""
+
+
+def free_cards(replay: Replay, found: Sequence[Card], goal: FreeCards, terms: Terms) -> list[Card]:
+    """Free the cards of which the fewest pods have to go; return those that are free then and were not."""
+    for card in found:
+        if card.free:
+            replay.keep(card.key, card.holds)
+    rest = sorted(
+        (card for card in found if not card.free), key=lambda card: (card.pods, card.cost, card.device)
+    )
+    chosen, budget = rest[: goal.count], goal.most_pods
+    # All that are to be free are kept free from the start: otherwise those of one move to the next one.
+    for card in chosen:
+        replay.keep(card.key, card.holds)
+    further = iter(rest[goal.count :])
+    freed: list[Card] = []
+    for card in chosen:
+        spent = sum(move.movable.pods for move in replay.moved)
+        fits = budget is None or spent + card.pods <= budget
+        if fits and _all_moved(replay, card.movables, terms):
+            freed.append(card)
+            continue
+        replay.let_go(card.key)
+        if fits and (other := next((each for each in further if not _received(replay, each)), None)):
+            replay.keep(other.key, other.holds)
+            chosen.append(other)
+    return freed
+
+
+def room_for(replay: Replay, movables: Sequence[Movable], goal: RoomFor, terms: Terms) -> Decision | None:
+    """Make room for a demand on the node where the fewest pods have to go; return what it gets then."""
+    state, demand = replay.state, goal.demand
+    by_node: dict[str, list[Movable]] = {}
+    for each in movables:
+        by_node.setdefault(each.node, []).append(each)
+    by_key = {each.key: each for each in movables}
+    allowed = by_node.keys() if demand.nodes is None else by_node.keys() & demand.nodes
+    nodes = [_node_victims(name, by_node[name], replay) for name in sorted(allowed)[:MOST_BOUNDS]]
+    bounds: list[tuple[tuple[int, int], int]] = []
+    for number, node in enumerate(nodes):
+        with NodeSearch(state, demand, node, goal.requests, Budget(0)) as search:
+            bound = search.bound()
+        if bound is not None:
+            bounds.append((bound, number))
+    for _, number in sorted(bounds)[:MOST_NODES]:
+        found = find_victims(state, demand, [nodes[number]], wanted=goal.requests, terms=terms)
+        if found is None:
+            continue
+        kept = tuple(result for each in found.decision.allocations for result in each.results)
+        replay.keep(ROOM, kept)
+        replay.take(found.node, goal.requests)
+        if _all_moved(replay, [by_key[each.key] for each in found.victims], terms):
+            return found.decision
+        replay.take(found.node, {name: -amount for name, amount in goal.requests.items()})
+        replay.let_go(ROOM)
+    return None
+
+
+def _node_victims(name: str, movables: Sequence[Movable], replay: Replay) -> NodeVictims:
+    victims = tuple(
+        Victim(each.key, 0, each.pods, min(each.cost, _MOST_COST), each.holds, each.requests)
+        for each in movables
+    )
+    left: Mapping[str, int] | None = replay.room.get(name)
+    return NodeVictims(name, victims, left=_Plenty() if left is None else left)
+
+
+class _Plenty(dict[str, int]):
+    """More of every resource than anybody requests."""
+
+    def get(self, _name: str, _default: int = 0) -> int:  # type: ignore[override]
+        return 1 << 62
+
+
+def _all_moved(replay: Replay, movables: Sequence[Movable], terms: Terms) -> bool:
+    """Move all of them; or none, if one finds no place."""
+    before = len(replay.moved)
+    moved = {move.movable.key for move in replay.moved}
+    # Large ones first: they have fewer places.
+    for each in sorted(movables, key=lambda each: (-_size(replay, each), each.key)):
+        if each.key in moved:
+            continue
+        if replay.move(each, terms, nodes=replay.state.names().keys()) is None:
+            replay.back(before)
+            return False
+    return True
+
+
+def _size(replay: Replay, movable: Movable) -> int:
+    view, size = replay.state.view(movable.node), 0
+    for device in movable.devices:
+        index = view.find(device)
+        if index is not None and index in view.group_of:
+            group, local = view.group_of[index]
+            size += view.groups[group].group_type.weights[local]
+    return size
+
+
+def _received(replay: Replay, card: Card) -> bool:
+    """Say whether something has moved to a card: nobody moves twice."""
+    group = replay.state.view(card.node).groups[card.group]
+    return any(
+        move.decision.node == card.node
+        and (index := replay.state.view(card.node).find(device)) is not None
+        and group.mask >> index & 1
+        for move in replay.moved
+        for device in move.devices
+    )
