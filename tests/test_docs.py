@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[1]
 ALLOCATOR = ROOT / "operator/apportion/allocator"
 LIMIT = re.compile(r"^((?:MOST|LEAST)\w*)\s*=", re.MULTILINE)
 NO_CACHE = {
-    "allocationresult.MOST_CONFIGS", "explain.explain.MOST_GROUPS", "gang.closest.MOST_TRIED",
+    "allocationresult.MOST_CONFIGS",
+    "defrag.boundedsearch.MOST_BOUNDS", "defrag.boundedsearch.MOST_NODES", "defrag.boundedsearch.MOST_SETS",
+    "defrag.packing.MOST_CHOICES", "defrag.plan.MOST_DEVICES", "defrag.restartcost.MOST_WEIGHT",
+    "explain.explain.MOST_GROUPS", "gang.closest.MOST_TRIED",
     "gang.count.MOST_KINDS", "gang.place.MOST_ASKED",
     "nodeoutcomes.MOST_RANKINGS", "preemption.findgangvictims.MOST_DOMAINS", "preemption.findvictims.MOST_NODES",
     "reservation.MOST_ASKED", "queue.LEAST_TOGETHER", "queue.MOST_TOGETHER",

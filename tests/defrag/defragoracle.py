@@ -98,17 +98,17 @@ class _Model:
         for result in self.world.others:
             self._use(used, result.device, 1)
         for each in self.world.movables:
-            wants = each.requests["cpu"]
+            cores = each.requests["cpu"]
             for device in each.devices:
                 self._use(used, device, 1 - before[each.key])
-            cpu[each.node].append(-wants * before[each.key])
+            cpu[each.node].append(-cores * before[each.key])
             for what, chosen in self.new[each.key].items():
                 # On its own node its pods ask for what they asked before.
                 state = before if moving and what == each.node else row
                 now = self._bool()
                 self.model.add(now >= chosen + state[each.key] - 1)
                 if isinstance(what, str):
-                    cpu[what].append(wants * now)
+                    cpu[what].append(cores * now)
                 else:
                     self._use(used, what, now)
         goal = self.world.goal

@@ -25,6 +25,7 @@ from tests.defrag.defragoracle import is_reached
 from tests.defrag.defragworlds import World, drawn
 
 WORLDS = 200
+REPLAYED = 100
 
 
 def holdings(state: State) -> object:
@@ -97,7 +98,7 @@ def test_no_plan_restarts_more_pods_than_the_optimum() -> None:
         if found is not None and reaches(world.goal, found):
             needed, several = needed + bool(found.moves), several + (len(found.moves) > 1)
             assert not found.pods or not is_reached(world, found.pods - 1), seed
-            large = world.planning(0).plan(world.goal)
+            large = world.planning(0).plan(world.goal) if found.moves else found
             if large is not None and reaches(world.goal, large):
                 best, bounded = best + found.pods, bounded + large.pods
         else:
@@ -113,13 +114,13 @@ def test_no_plan_restarts_more_pods_than_the_optimum() -> None:
 def test_a_plan_replays_to_what_it_promised(steps: int) -> None:
     """Found exactly, or by the search for large clusters alone: each step finds its place free, and the goal is reached in the end."""
     checked = 0
-    for seed in range(WORLDS, 2 * WORLDS):
+    for seed in range(WORLDS, WORLDS + REPLAYED):
         world = drawn(seed)
         found = world.planning(steps).plan(world.goal)
         if found is not None and reaches(world.goal, found):
             checked += bool(found.moves)
             assert_it_keeps_its_promise(world, found)
-    assert checked > WORLDS / 6
+    assert checked > REPLAYED / 6
 
 
 def two_cards(*places: str, cost: int = 0) -> tuple[State, list[Movable]]:

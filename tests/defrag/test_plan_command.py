@@ -101,7 +101,7 @@ def test_what_fits_needs_no_moves(tmp_path: Path) -> None:
 
 
 def test_no_plan_is_status_1_and_says_why_the_claims_wait(tmp_path: Path) -> None:
-    """Two cards on one node there are not, whoever moves."""
+    """Two cards on one node there are not, also after moves."""
     done = ask(tmp_path, scattered(), "--for", file(tmp_path, request("gpu", count=2)))
     assert done.exit_code == 1
     assert "no moves lead there" in done.stdout

@@ -1,10 +1,12 @@
-"""Plans for large clusters: whoever is in the way goes where the allocator sends it.
+"""Plans for large clusters: what is in the way goes where the allocator sends it.
 
 In: a replay on a state with all that may move, a goal. Out: the moves, on the replay, and what they lead to. Nobody makes room for those who move, so a plan
 may be missed or be longer than the shortest; what is found is right, because the allocator has decided every step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.defrag.cards import Card
@@ -17,8 +19,10 @@ from apportion.allocator.terms import Terms
 
 MOST_BOUNDS = 1024
 """Nodes of which a plan for a demand looks at what would have to go at least."""
-MOST_NODES = 32
+MOST_NODES = 128
 """Those of them, the best first, for which it looks at who could go where."""
+MOST_SETS = 8
+"""Sets of those in the way that it looks at on a node: the next ones spare who found no place."""
 ROOM = "defrag:room"
 """Key of what is kept for the demand."""
 _MOST_COST = (1 << 40) - 1
@@ -33,23 +37,41 @@ def free_cards(replay: Replay, found: Sequence[Card], goal: FreeCards, terms: Te
     rest = sorted(
         (card for card in found if not card.free), key=lambda card: (card.pods, card.cost, card.device)
     )
-    chosen, budget = rest[: goal.count], goal.most_pods
     # All that are to be free are kept free from the start: otherwise those of one move to the next one.
+    chosen = deque(_affordable(rest, goal))
     for card in chosen:
         replay.keep(card.key, card.holds)
-    further = iter(rest[goal.count :])
     freed: list[Card] = []
-    for card in chosen:
-        spent = sum(move.movable.pods for move in replay.moved)
-        fits = budget is None or spent + card.pods <= budget
-        if fits and _all_moved(replay, card.movables, terms):
+    while chosen:
+        card = chosen.popleft()
+        while (staying := _move_all(replay, card.movables, terms)) is not None and chosen:
+            # Who finds no place finds one perhaps where the dearest of the others was to be free.
+            replay.let_go(chosen.pop().key)
+        if staying is None:
             freed.append(card)
-            continue
-        replay.let_go(card.key)
-        if fits and (other := next((each for each in further if not _received(replay, each)), None)):
-            replay.keep(other.key, other.holds)
-            chosen.append(other)
+        else:
+            replay.let_go(card.key)
+    for card in rest:
+        spent = sum(move.movable.pods for move in replay.moved)
+        if len(freed) >= goal.count or (goal.most_pods is not None and spent + card.pods > goal.most_pods):
+            break
+        if card not in freed and not _received(replay, card):
+            replay.keep(card.key, card.holds)
+            if _move_all(replay, card.movables, terms) is None:
+                freed.append(card)
+            else:
+                replay.let_go(card.key)
     return freed
+
+
+def _affordable(rest: Sequence[Card], goal: FreeCards) -> Iterator[Card]:
+    """Yield the first cards, as many as are wanted and as the budget is enough for."""
+    spent = 0
+    for card in rest[: goal.count]:
+        spent += card.pods
+        if goal.most_pods is not None and spent > goal.most_pods:
+            return
+        yield card
 
 
 def room_for(replay: Replay, movables: Sequence[Movable], goal: RoomFor, terms: Terms) -> Decision | None:
@@ -67,18 +89,42 @@ def room_for(replay: Replay, movables: Sequence[Movable], goal: RoomFor, terms: 
             bound = search.bound()
         if bound is not None:
             bounds.append((bound, number))
-    for _, number in sorted(bounds)[:MOST_NODES]:
-        found = find_victims(state, demand, [nodes[number]], wanted=goal.requests, terms=terms)
+    best: tuple[int, int] | None = None
+    """Weight of those in the way, and the node by its position."""
+    for (_, least), number in sorted(bounds)[:MOST_NODES]:
+        if best is not None and least >= best[0]:
+            break
+        if _room_on(replay, nodes[number], by_key, goal, terms) is not None:
+            moved = {move.movable.key for move in replay.moved}
+            weight = sum(each.weight for each in nodes[number].victims if each.key in moved)
+            best = min(best or (weight, number), (weight, number))
+            _undo(replay, nodes[number].node, goal)
+    return _room_on(replay, nodes[best[1]], by_key, goal, terms) if best is not None else None
+
+
+def _room_on(
+    replay: Replay, node: NodeVictims, by_key: Mapping[str, Movable], goal: RoomFor, terms: Terms
+) -> Decision | None:
+    """Make room on one node."""
+    for _ in range(MOST_SETS):
+        found = find_victims(replay.state, goal.demand, [node], wanted=goal.requests, terms=terms)
         if found is None:
-            continue
+            return None
         kept = tuple(result for each in found.decision.allocations for result in each.results)
         replay.keep(ROOM, kept)
         replay.take(found.node, goal.requests)
-        if _all_moved(replay, [by_key[each.key] for each in found.victims], terms):
+        staying = _move_all(replay, [by_key[each.key] for each in found.victims], terms)
+        if staying is None:
             return found.decision
-        replay.take(found.node, {name: -amount for name, amount in goal.requests.items()})
-        replay.let_go(ROOM)
+        _undo(replay, node.node, goal)
+        node = replace(node, victims=tuple(each for each in node.victims if each.key != staying.key))
     return None
+
+
+def _undo(replay: Replay, node: str, goal: RoomFor) -> None:
+    replay.back(0)
+    replay.take(node, {name: -amount for name, amount in goal.requests.items()})
+    replay.let_go(ROOM)
 
 
 def _node_victims(name: str, movables: Sequence[Movable], replay: Replay) -> NodeVictims:
@@ -97,8 +143,8 @@ class _Plenty(dict[str, int]):
         return 1 << 62
 
 
-def _all_moved(replay: Replay, movables: Sequence[Movable], terms: Terms) -> bool:
-    """Move all of them; or none, if one finds no place."""
+def _move_all(replay: Replay, movables: Sequence[Movable], terms: Terms) -> Movable | None:
+    """Move all of them; or none, and return the one that finds no place."""
     before = len(replay.moved)
     moved = {move.movable.key for move in replay.moved}
     # Large ones first: they have fewer places.
@@ -107,8 +153,8 @@ def _all_moved(replay: Replay, movables: Sequence[Movable], terms: Terms) -> boo
             continue
         if replay.move(each, terms, nodes=replay.state.names().keys()) is None:
             replay.back(before)
-            return False
-    return True
+            return each
+    return None
 
 
 def _size(replay: Replay, movable: Movable) -> int:

@@ -3,7 +3,7 @@
 In: a cluster as amounts, who may move where, what is wanted. Out: who goes where, in order; and whether nothing better exists, or the search ended at its
 budget.
 
-What is wanted takes a place; whoever is in the way goes, and takes a place in turn, where others may be in the way. The number of pods that have to go is
+What is wanted takes a place; what is in the way goes, and takes a place in turn, where others may be in the way. The number of pods that have to go is
 known before their places are, so it is raised by one as long as there is no plan (iterative deepening). Nobody moves twice. A new place must be free while the
 old one is still taken, so the moves need an order; where there is none, they are no plan.
 """

@@ -70,7 +70,7 @@ class Packing:
         return Place(card.node, (card.device,), charge)
 
     def places(self, demand: Demand, requests: Resources) -> Iterator[Place]:
-        """Yield all places of a demand, whoever has them now; what cannot move is in nobody's place."""
+        """Yield all places of a demand, also those that something that may move has now; what cannot move is in nobody's place."""
         state = self._state
         query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
         state.settle(query)

@@ -38,7 +38,7 @@ class Planning:
     """What each node has left of resources beside devices; a node that is not in it has enough of everything."""
     terms: Terms = DEFAULT_TERMS
     tolerations: tuple[Toleration, ...] = ()
-    """Of whoever would use a card that is freed."""
+    """Of the claims that would use a card that is freed."""
     steps: int = STEPS
     """Of the exact search."""
 
@@ -129,7 +129,7 @@ class Planning:
                 places = [
                     place
                     for place in packing.places(each.demand, each.requests)
-                    if _beside(packing, now, place)
+                    if _both_fit(packing, now, place)
                 ]
                 occupants.append(Occupant(each.pods, each.cost, now, places))
                 movables.append(each)
@@ -176,7 +176,7 @@ class Planning:
         return None if after is None else after - before
 
 
-def _beside(packing: Packing, now: Place, place: Place) -> bool:
+def _both_fit(packing: Packing, now: Place, place: Place) -> bool:
     """Say whether a place could be held while the present one is: both together fit if nothing else is there."""
     return all(
         packing.left[what] >= amount + now.charge.get(what, 0) for what, amount in place.charge.items()

@@ -202,7 +202,7 @@ def _plain(found: Answer) -> dict[str, Any]:
         answer |= {
             "restarts": plan.pods,
             "cost": plan.cost,
-            "value": plan.value / UNIT if plan.value is not None else None,
+            "value": round(plan.value / UNIT, 4) if plan.value is not None else None,
             "cards": [str(card) for card in plan.cards],
             "proven": plan.proven,
         }
