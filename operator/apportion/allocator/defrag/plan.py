@@ -55,13 +55,17 @@ class Planning:
             served = replay.serve(goal.demand, goal.requests, self.terms)
         if served is not None:
             return Plan((), served, proven=True)
-        return self._best(goal, self._bounded(goal))
+        return self._best(goal, self._bounded(goal), self.steps)
 
     def _free_cards(self, goal: FreeCards) -> Plan | None:
         """Return a plan for as many cards as can be freed."""
         bounded = self._bounded(goal)
-        for count in range(goal.count, 0, -1):
-            found = self._best(replace(goal, count=count), bounded)
+        known = cards(self.state, self.movables, self.tolerations)
+        most = min(goal.count, sum(not card.free for card in known))
+        # The exact searches for each number share the steps.
+        tries = most + 1 - (len(bounded.cards) if bounded is not None else 0)
+        for count in range(most, 0, -1):
+            found = self._best(replace(goal, count=count), bounded, self.steps // tries)
             if found is not None and len(found.cards) >= count:
                 return found
         return Plan((), proven=True) if not goal.count else None
@@ -77,7 +81,7 @@ class Planning:
             freed = boundedsearch.free_cards(replay, known, goal, self.terms)
             return self._made(replay, None, [card.device for card in freed]) if freed else None
 
-    def _best(self, goal: Goal, bounded: Plan | None) -> Plan | None:
+    def _best(self, goal: Goal, bounded: Plan | None, steps: int) -> Plan | None:
         """Return the better of a bounded plan and what an exact search finds."""
         if not self._is_small():
             return bounded
@@ -86,7 +90,7 @@ class Planning:
             if bounded is not None and len(bounded.cards) < goal.count:
                 bounded = None
             most = most if goal.most_pods is None else min(most, goal.most_pods)
-        exact = self._exact(goal, most if bounded is None else min(most, bounded.pods))
+        exact = self._exact(goal, most if bounded is None else min(most, bounded.pods), steps)
         if exact is None or (bounded is not None and (bounded.pods, bounded.cost) < (exact.pods, exact.cost)):
             return bounded
         return exact
@@ -97,7 +101,7 @@ class Planning:
         state = self.state
         return sum(len(state.view(name).devices) for name in state.names()) <= MOST_DEVICES
 
-    def _exact(self, goal: Goal, most: int) -> Plan | None:
+    def _exact(self, goal: Goal, most: int, steps: int) -> Plan | None:
         known = [*cards(self.state, self.movables, self.tolerations)]
         with _released(self.state, self.movables):
             packing = Packing(self.state, self.room)
@@ -114,7 +118,7 @@ class Planning:
         for each in occupants:
             for what, amount in each.now.charge.items():
                 left[what] -= amount
-        search = ExactSearch(left, occupants, wanted, alike=len(wanted) > 1, steps=self.steps)
+        search = ExactSearch(left, occupants, wanted, alike=len(wanted) > 1, steps=steps)
         found = search.best(most)
         if found is None:
             return None
