@@ -75,7 +75,7 @@ def _files(source: Path, commit: Commit, kubectl: Path, published: Published) ->
 
 
 def _packages(source: Path, commit: Commit) -> dict[str, bytes]:
-    """Return wheel and source distribution; hatchling puts the commit's time into them."""
+    """Return wheel and source distribution; the build puts the commit's time into them."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit.seconds)}
         command = [sys.executable, "-m", "hatchling", "build", "--directory", folder]

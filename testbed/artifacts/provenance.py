@@ -1,6 +1,6 @@
 """Where the files come from: an in-toto statement with SLSA provenance (https://slsa.dev/spec/v1.0/provenance).
 
-In: digests of the files, the commit, what the maker was told. Out: the statement, not signed; whoever publishes signs it (docs/release.md). It says no time and no machine, so
+In: digests of the files, the commit, what the maker was told. Out: the statement, not signed: who publishes it signs it (docs/release.md). It says no time and no machine, so
 that two runs say the same.
 """
 

@@ -57,7 +57,7 @@ def test_an_action_is_wanted_until_the_watch_shows_it_done() -> None:
     assert wanted.actions(world.snapshot) == []
 
 
-def test_a_card_about_which_something_is_being_done_is_not_looked_at_again() -> None:
+def test_a_card_about_which_something_is_being_done_is_not_looked_at_meanwhile() -> None:
     """Before that has ended, or the card changes: a burst has hundreds of them, and a pass each moment."""
     world = many(MANY)
     wanted = DynamicPartitions(world.clock)

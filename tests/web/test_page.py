@@ -50,7 +50,7 @@ async def test_a_pending_pods_reason_is_that_of_its_event(site: Site, page: Page
     assert "broken into" not in await page.title()
 
 
-async def test_the_whole_way_by_keyboard(site: Site, page: Page) -> None:
+async def test_everything_is_reached_by_keyboard(site: Site, page: Page) -> None:
     """Skip link, search, a result, and its story; what has the focus is seen."""
     await page.goto(site.url())
     await page.keyboard.press("Tab")

@@ -34,9 +34,9 @@ class PageProcess:
             began = loop.time()
             try:
                 status = await self._once()
-                _log.warning("web.ended", status=status, again_in=pause)
+                _log.warning("web.ended", status=status, next_in=pause)
             except OSError as error:
-                _log.warning("web.not_started", error=str(error), again_in=pause)
+                _log.warning("web.not_started", error=str(error), next_in=pause)
             if loop.time() - began > _WELL:
                 pause = _FIRST_PAUSE
             await asyncio.sleep(pause)
