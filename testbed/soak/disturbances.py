@@ -27,6 +27,8 @@ CALM: Final = 0.4
 PERIOD_SECONDS: Final = 1200.0
 """Length of a period; a shorter run is one."""
 _PAUSE_SECONDS: Final = (2.0, 8.0)
+_OPERATOR_PAUSE_SECONDS: Final = (6.0, 16.0)
+"""Time between two disturbances of operators: a lease has run out after the first one, and somebody acts before the next."""
 _AWAY_SECONDS: Final = (10.0, 20.0)
 """How long an operator sleeps or is cut off: longer than its lease lasts."""
 _NO_AGENT_SECONDS: Final = (10.0, 45.0)
@@ -86,7 +88,7 @@ class Disturbances:
         faulty = asyncio.create_task(self._faulty())
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._disturb(self._to_others, end))
+                group.create_task(self._disturb(self._to_others, end, _PAUSE_SECONDS))
                 group.create_task(self._disturb_operators(end, period))
         finally:
             faulty.cancel()
@@ -97,13 +99,18 @@ class Disturbances:
     async def _disturb_operators(self, end: float, period: float) -> None:
         while (now := time.monotonic()) < end:
             calm = now + period
-            await self._disturb(self._to_operators, min(end, calm - period * CALM))
+            await self._disturb(self._to_operators, min(end, calm - period * CALM), _OPERATOR_PAUSE_SECONDS)
             await asyncio.sleep(max(min(calm, end) - time.monotonic(), 0))
 
-    async def _disturb(self, disturbances: Mapping[Callable[[], Awaitable[None]], int], end: float) -> None:
+    async def _disturb(
+        self,
+        disturbances: Mapping[Callable[[], Awaitable[None]], int],
+        end: float,
+        pause: tuple[float, float],
+    ) -> None:
         while time.monotonic() < end:
             await self._choose.choices(list(disturbances), list(disturbances.values()))[0]()
-            await asyncio.sleep(self._choose.uniform(*_PAUSE_SECONDS))
+            await asyncio.sleep(self._choose.uniform(*pause))
 
     def _mend(self) -> None:
         self._checker.on_allocation = lambda _: None
@@ -139,7 +146,8 @@ class Disturbances:
             async with asyncio.timeout(self._choose.uniform(*_AWAY_SECONDS)):
                 await struck.wait()
         self._checker.on_allocation = lambda _: None
-        self.counts["operators killed in a write"] += struck.is_set()
+        if struck.is_set():
+            self.counts["operators killed in a write"] += 1
 
     async def _kill_operator(self) -> None:
         self._choose.choice(self._installation.operators).kill()

@@ -24,8 +24,9 @@ async def test_nothing_is_used_twice_lost_or_leaked_whatever_fails(
         print(f"\nsoak: {result.line()}")  # noqa: T201 - for people who watch
     assert result.problems == []
     # Which things happen depends on what is asked in the time; a run in which few do shows nothing.
-    assert result.served > 40
+    assert result.served > 20
+    assert result.allocations > 15
     assert result.forced > 5
-    assert len(result.disturbances) >= 5
+    assert len(result.disturbances) >= 4
     assert len(result.faults) > len(Fault) / 2
     assert {name for name in json.loads(result.line())["memory"] if name.startswith("operator")}
