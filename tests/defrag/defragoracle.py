@@ -16,13 +16,13 @@ from tests.defrag.defragworlds import World
 _KIND = "gpu.example.com/kind"
 
 
-def is_reached(world: World, most: int) -> bool:
-    """Say whether moves that restart at most so many pods in all lead to the goal."""
-    return _Model(world, most).solves()
+def is_reached(world: World, most: int, cost: int | None = None) -> bool:
+    """Say whether moves that restart at most so many pods in all, and cost no more, lead to the goal."""
+    return _Model(world, most, cost).solves()
 
 
 class _Model:
-    def __init__(self, world: World, most: int) -> None:
+    def __init__(self, world: World, most: int, cost: int | None) -> None:
         self.world, self.model = world, cp_model.CpModel()
         self.node: dict[DeviceId, str] = {}
         self.kind: dict[DeviceId, Any] = {}
@@ -42,6 +42,8 @@ class _Model:
         self.end = before
         pods = sum(each.pods * before[each.key] for each in world.movables)
         self.model.add(pods <= most)
+        if cost is not None:
+            self.model.add(sum(each.cost * before[each.key] for each in world.movables) <= cost)
         self.new = {
             each.key: self._choice(each.key, before[each.key], each.demand.nodes) for each in world.movables
         }
