@@ -79,6 +79,7 @@ FEATURES: Final = (
 
 ELSEWHERE: Final = {
     "overlays/dev": "for Tilt; the chart's value agent.simulation gives simulated cards",
+    "components/web": "not a value yet: it changes the operator's variables and memory, which other values set already",
     "components/monitoring": "changes nothing of the base, needs the CRDs of prometheus-operator, and goes beside either installation",
 }
 """Folders that are no feature of the chart, and why."""
