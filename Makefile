@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds metrics chart proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison docs docs-serve crds metrics chart proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ bench-scale: venv ## 5,000 nodes, 50,000 pods, 20,000 claims behind a real API s
 bench-poison: venv ## One tenant's steady pods while another one does all that does damage
 	@$(BIN)/python -m bench.poison $(ARGS)
 
+docs: venv ## Build the documentation site into site/; nothing is fetched
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+docs-serve: venv ## Show the documentation site while you write
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
 crds: venv ## Write crds/ from the pydantic models
 	@$(BIN)/python -m apportion crds --out crds
 
@@ -91,4 +97,4 @@ lock: venv ## Renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev -o requirements/dev.txt pyproject.toml requirements/build.in
 
 clean: ## Remove what can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site

@@ -32,6 +32,7 @@ MENDED = (
     "bench",
     "tests",
     "docs",
+    "docsite",
     "examples",
     "manifests",
     "README.md",
