@@ -20,6 +20,7 @@ from apportion.cli.answers import defrag
 from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
 from apportion.cli.answers.status import status
+from apportion.cli.answers.top import top
 from apportion.cli.answers.who import who
 from apportion.cli.answers.why import why
 from apportion.cli.crds import crds
@@ -218,6 +219,7 @@ app.command("why")(why)
 app.command("who")(who)
 app.command("status")(status)
 app.command("web")(web)
+app.command("top")(top)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
 from apportion.cli.world.live import read_live
 from apportion.cli.world.objects import contents_of, objects_of
+from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
@@ -46,7 +47,8 @@ def migrate(
             help="The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it."
         ),
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig file.", envvar="KUBECONFIG")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[
         str, typer.Option("-o", "--output", help="table, json, or yaml: templates and workloads to apply.")
     ] = "table",
@@ -60,7 +62,7 @@ def migrate(
     if sum((file is not None, everywhere, file is None and namespace is not None)) != 1:
         raise document.refuse("give one of -f FILE, -n NAMESPACE, -A")
     try:
-        snapshot, workloads = _read(file, namespace, cluster, kubeconfig)
+        snapshot, workloads = _read(file, namespace, cluster, kubeconfig, context)
         classes = snapshot.managed.extended_resources
         managed = {name: found for name, found in classes.items() if found in snapshot.managed.policies}
         plans = [found for each in workloads if (found := plan(each, managed)) is not None]
@@ -76,7 +78,11 @@ def migrate(
 
 
 def _read(
-    file: Path | None, namespace: str | None, cluster: Path | None, kubeconfig: Path | None
+    file: Path | None,
+    namespace: str | None,
+    cluster: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> tuple[Snapshot, list[Workload]]:
     own = objects_of(file) if file is not None else []
     if cluster is not None:
@@ -90,7 +96,7 @@ def _read(
             return snapshot, [each for each in found if namespace in (None, each.namespace)]
     else:
         asked = WORKLOADS if file is None else ()
-        objects, live, version = read_live(kubeconfig, asked, namespace or "")
+        objects, live, version = read_live(kubeconfig, asked, namespace or "", context)
         snapshot = World(objects, version).snapshot
         own = own or live
     return snapshot, list(workloads_of(own, namespace or "default"))

@@ -15,15 +15,19 @@ from rich.console import Console
 from rich.progress import Progress
 
 from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE
-from apportion.cluster.client import JSON_PATCH, Client, connect
+from apportion.cli import document
+from apportion.cli.world.live import connect_as_user
+from apportion.cli.world.options import Context, Kubeconfig
+from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, ResourceKind
-from apportion.errors import ApiError, Missing, Unreachable
+from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
 
 Object = dict[str, Any]
 
 
 def release(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig file.", envvar="KUBECONFIG")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the operator.")] = "apportion-system",
     patience: Annotated[float, typer.Option(help="Seconds to wait for the agents.", min=0)] = 120.0,
     force: Annotated[  # noqa: FBT002 - typer makes a flag of it
@@ -34,7 +38,9 @@ def release(
     """Open all gates, drop our finalizers, remove all partitions; stop the operator first."""
     console = Console(stderr=True)
     try:
-        left = asyncio.run(_release(kubeconfig, namespace, patience, force=force, console=console))
+        left = asyncio.run(_release(kubeconfig, context, namespace, patience, force=force, console=console))
+    except BrokenInput as error:
+        raise document.refuse(str(error)) from None
     except ApiError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -45,9 +51,15 @@ def release(
 
 
 async def _release(
-    kubeconfig: Path | None, namespace: str, patience: float, *, force: bool, console: Console
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    patience: float,
+    *,
+    force: bool,
+    console: Console,
 ) -> list[str]:
-    async with await connect(kubeconfig, manager="apportion-release") as client:
+    async with await connect_as_user(kubeconfig, context, "apportion-release") as client:
         await _require_stopped(client, namespace)
         gates = await _each(client, _gated, _open)
         finalizers = await _each(client, _kept, _drop)

@@ -43,10 +43,15 @@ _LONGEST_LINE = 2**26
 
 
 async def connect(
-    kubeconfig: Path | None = None, *, patience: float = 10.0, manager: str = "apportion"
+    kubeconfig: Path | None = None,
+    *,
+    context: str | None = None,
+    patience: float = 10.0,
+    manager: str = "apportion",
 ) -> "Client":
     """Make a client from a kubeconfig file, or from the pod's service account when there is none.
 
+    `kubeconfig` may be several files in one text, as in the variable KUBECONFIG; `context` is one of theirs, default: the current one.
     `patience` (seconds) bounds every request but lists and watches, with its retries after 429; `manager` is the field manager
     of every write.
     Raises ApiError when neither configuration can be read.
@@ -54,7 +59,9 @@ async def connect(
     settings = kubernetes.Configuration()
     try:
         if kubeconfig is not None:
-            await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
+            await config.load_kube_config(
+                config_file=str(kubeconfig), context=context, client_configuration=settings
+            )
         else:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError) as error:

@@ -31,6 +31,7 @@ from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say
 from apportion.cli.world.objects import key_of, objects_of
 from apportion.cli.world.options import (
     AddNodes,
+    Context,
     Drivers,
     File,
     Kubeconfig,
@@ -102,6 +103,7 @@ def plan(
     ] = None,
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     without_node: WithoutNode = None,
     add_nodes: AddNodes = None,
@@ -120,7 +122,9 @@ def plan(
         now = datetime.fromisoformat(at).timestamp() if at is not None else time.time()
     except ValueError:
         raise document.refuse(f"--at {at}: not a time such as 2026-01-01T12:00:00Z") from None
-    opened = open_world(Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers))
+    opened = open_world(
+        Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
+    )
     try:
         if wanted is not None:
             found = room_for(opened, wanted, namespace, now)

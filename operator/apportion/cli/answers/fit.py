@@ -21,6 +21,7 @@ from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say
 from apportion.cli.world.objects import objects_of
 from apportion.cli.world.options import (
     AddNodes,
+    Context,
     Drivers,
     File,
     Kubeconfig,
@@ -50,6 +51,7 @@ def fit(
     ] = "default",
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     without_node: WithoutNode = None,
     add_nodes: AddNodes = None,
@@ -64,7 +66,7 @@ def fit(
         asked, shared = copies_of(objects_of(file), namespace)
     except ApportionError as error:
         raise document.refuse(f"{file}: {error}") from None
-    source = Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers)
+    source = Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
     fitting = Fitting(open_world(source), shared)
     try:
         # Where others come after it, what fits beyond what is wanted would be taken from them.

@@ -11,6 +11,7 @@ from apportion.cli.answers.largest import DeviceKind, Left, largest
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.options import (
     AddNodes,
+    Context,
     Drivers,
     File,
     Kubeconfig,
@@ -23,6 +24,7 @@ from apportion.cli.world.options import (
 def free(
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     without_node: WithoutNode = None,
     add_nodes: AddNodes = None,
@@ -30,7 +32,9 @@ def free(
 ) -> None:
     """Show how many devices of each model and profile are left."""
     require_format(output)
-    snapshot = open_world(Source(world, kubeconfig, without_node, add_nodes, drivers=drivers)).snapshot
+    snapshot = open_world(
+        Source(world, kubeconfig, without_node, add_nodes, drivers=drivers, context=context)
+    ).snapshot
     cordoned = {node.name for node in snapshot.nodes.values() if node.unschedulable}
     found = dict(sorted(largest(snapshot.state, cordoned).items()))
     rows = [
@@ -46,12 +50,13 @@ def free(
         for kind, left in found.items()
     ]
     names = (f"{kind.model}/{kind.name}" for kind, left in found.items() if left.left)
-    show(output, {"devices": rows}, names, lambda console: _draw(console, found))
+    show(output, {"devices": rows}, names, lambda console: draw(console, found))
     if not any(left.left for left in found.values()):
         raise typer.Exit(NOT_SERVED)
 
 
-def _draw(console: Console, found: dict[DeviceKind, Left]) -> None:
+def draw(console: Console, found: dict[DeviceKind, Left]) -> None:
+    """Write what is left of each kind of device."""
     if not found:
         say(console, "no slice publishes a device")
         return

@@ -15,6 +15,7 @@ from apportion.cli.answers.counts import counts_of
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.options import (
     AddNodes,
+    Context,
     Drivers,
     File,
     Kubeconfig,
@@ -29,6 +30,7 @@ from apportion.scheduling.waitingqueue import waiting_demands
 def status(
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     without_node: WithoutNode = None,
     add_nodes: AddNodes = None,
@@ -37,7 +39,9 @@ def status(
 ) -> None:
     """Show nodes, their cards as slices, who holds what, and what still fits."""
     require_format(output)
-    snapshot = open_world(Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers)).snapshot
+    snapshot = open_world(
+        Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
+    ).snapshot
     snapshot.state.settle()
     found = [*cards(snapshot)]
     counts = counts_of(snapshot, *waiting_demands(snapshot))
@@ -46,12 +50,13 @@ def status(
         "cards": [asdict(each) | {"device": str(each.device)} for each in found],
     }
     names = dict.fromkeys(each.node for each in found)
-    show(output, plain, names, lambda console: _draw(console, found, counts))
+    show(output, plain, names, lambda console: draw(console, found, counts))
     if not found:
         raise typer.Exit(NOT_SERVED)
 
 
-def _draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
+def draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
+    """Write the map, and how many claims are served and wait."""
     rows = [
         (
             each.node or "-",

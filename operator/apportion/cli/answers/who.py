@@ -12,7 +12,7 @@ from rich.console import Console
 from apportion.cli.answers.holders import Holder, holders_of
 from apportion.cli.answers.knownfields import meant
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
-from apportion.cli.world.options import Drivers, File, Kubeconfig, Source, open_world
+from apportion.cli.world.options import Context, Drivers, File, Kubeconfig, Source, open_world
 
 
 def who(
@@ -24,12 +24,13 @@ def who(
     ],
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     drivers: Drivers = None,
 ) -> None:
     """Say who holds the devices of a node, or a device and its parts."""
     require_format(output)
-    snapshot = open_world(Source(world, kubeconfig, drivers=drivers)).snapshot
+    snapshot = open_world(Source(world, kubeconfig, drivers=drivers, context=context)).snapshot
     found = holders_of(snapshot, name)
     if found is None:
         names = [node.name for node in snapshot.nodes.values()]

@@ -18,6 +18,7 @@ from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say
 from apportion.cli.answers.story import FITS, Story, What, find, story_of
 from apportion.cli.world.options import (
     AddNodes,
+    Context,
     Drivers,
     File,
     Kubeconfig,
@@ -35,6 +36,7 @@ def why(
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Its namespace.")] = "default",
     world: File = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Output = "table",
     without_node: WithoutNode = None,
     add_nodes: AddNodes = None,
@@ -45,7 +47,9 @@ def why(
     require_format(output)
     if "/" in name:
         namespace, name = name.split("/", 1)
-    opened = open_world(Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers))
+    opened = open_world(
+        Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
+    )
     found = find(opened.snapshot, what, namespace, name)
     if found is None:
         known = _names(opened.snapshot, what, namespace)

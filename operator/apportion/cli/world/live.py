@@ -1,6 +1,6 @@
 """The objects of a live cluster, read only.
 
-In: a kubeconfig. Out: the objects of all kinds that decide something, and the server's version. Kinds that the server does not serve
+In: a kubeconfig, a context. Out: the objects of all kinds that decide something, and the server's version. Kinds that the server does not serve
 are left out; so are volumes that the user may not read, as the operator does without them.
 """
 
@@ -24,25 +24,38 @@ _USERS_OWN = Path(".kube/config")
 
 
 def read_live(
-    kubeconfig: Path | None, further: Sequence[ResourceKind] = (), namespace: str = ""
+    kubeconfig: Path | None,
+    further: Sequence[ResourceKind] = (),
+    namespace: str = "",
+    context: str | None = None,
 ) -> tuple[list[Json], list[Json], str]:
     """Return all objects that decide something, those of `further` kinds in a namespace (empty: in all), and the server's version.
 
-    Without a kubeconfig that of the user is read, then the pod's service account. Raises ApportionError.
+    Raises ApportionError.
+    """
+    return asyncio.run(_read(kubeconfig, context, further, namespace))
+
+
+async def connect_as_user(kubeconfig: Path | None, context: str | None, manager: str) -> Client:
+    """Connect as kubectl would: by the kubeconfig, else that of the user, else the pod's service account.
+
+    `manager` is the field manager of every write. Raises ApportionError, also for a kubeconfig that cannot be read.
     """
     if kubeconfig is None and (Path.home() / _USERS_OWN).exists():
         kubeconfig = Path.home() / _USERS_OWN
+    if kubeconfig is None and context is not None:
+        raise BrokenInput("there is no kubeconfig that could have a context", field="--context")
     try:
-        return asyncio.run(_read(kubeconfig, further, namespace))
+        return await connect(kubeconfig, context=context, manager=manager)
     except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
         # The library that reads a kubeconfig takes its form for granted.
         raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
 
 
 async def _read(
-    kubeconfig: Path | None, further: Sequence[ResourceKind], namespace: str
+    kubeconfig: Path | None, context: str | None, further: Sequence[ResourceKind], namespace: str
 ) -> tuple[list[Json], list[Json], str]:
-    async with await connect(kubeconfig, manager="apportion-cli") as client:
+    async with await connect_as_user(kubeconfig, context, "apportion-cli") as client:
         major, minor = await require_version(client)
         found = [each for kind in DECIDING async for each in _list(client, kind)]
         more = [each for kind in further async for each in _list(client, kind, namespace)]

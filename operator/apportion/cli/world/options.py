@@ -29,6 +29,9 @@ Kubeconfig: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Kubeconfig file; default: the user's, else the pod's account.", envvar="KUBECONFIG"),
 ]
+Context: TypeAlias = Annotated[
+    str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current one.")
+]
 WithoutNode: TypeAlias = Annotated[
     list[str] | None, typer.Option("--without-node", help="As if this node were gone. May be repeated.")
 ]
@@ -60,6 +63,7 @@ class Source:
     added: Sequence[str] | None = None
     schedulers: Sequence[str] | None = None
     drivers: Sequence[str] | None = None
+    context: str | None = None
 
 
 def open_world(source: Source) -> World:
@@ -72,7 +76,7 @@ def open_world(source: Source) -> World:
         if source.file is not None:
             objects, version = contents_of(source.file)
         else:
-            objects, _, version = read_live(source.kubeconfig)
+            objects, _, version = read_live(source.kubeconfig, context=source.context)
         if source.without:
             objects = without_nodes(objects, source.without)
         for text in source.added or ():

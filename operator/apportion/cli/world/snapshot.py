@@ -15,18 +15,19 @@ from apportion.cli.world.anonymous import anonymized
 from apportion.cli.world.live import read_live
 from apportion.cli.world.needed import needed
 from apportion.cli.world.objects import contents_of, key_of, kind_of
-from apportion.cli.world.options import File, Kubeconfig, keep_quiet
+from apportion.cli.world.options import Context, File, Kubeconfig, keep_quiet
 from apportion.errors import ApportionError
 
 
 def snapshot(
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     file: File = None,
     anonymize: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool,
         typer.Option(
             "--anonymize",
-            help="Number the names of nodes, namespaces, pods, claims and so on.",
+            help="Number the names of nodes, namespaces, pods, claims and so on, values of labels, and UUIDs of devices.",
         ),
     ] = False,
 ) -> None:
@@ -36,7 +37,7 @@ def snapshot(
         if file is not None:
             objects, version = contents_of(file)
         else:
-            objects, _, version = read_live(kubeconfig)
+            objects, _, version = read_live(kubeconfig, context=context)
         objects = [needed(each) for each in objects if kind_of(each) is not None and key_of(each)]
         if anonymize:
             objects = anonymized(objects)

@@ -1,0 +1,82 @@
+"""Which cluster a command reads: --kubeconfig, --context, KUBECONFIG and ~/.kube/config, as users of kubectl know them."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from apportion.__main__ import app
+from docsite.commands import commands
+from testbed.controlplane import ControlPlane
+
+
+def run(*arguments: str, home: Path, **environment: str) -> tuple[int, str, str]:
+    """Run a command as a person whose home is a folder."""
+    found = CliRunner().invoke(app, [*arguments], env={"KUBECONFIG": None, "HOME": str(home), **environment})
+    return found.exit_code, found.stdout, found.stderr
+
+
+def two_contexts(cluster: ControlPlane) -> dict[str, Any]:
+    """Return a kubeconfig whose current context leads nowhere, and whose other one, `real`, to the cluster."""
+    found: dict[str, Any] = yaml.safe_load(cluster.kubeconfig.read_text())
+    [context] = found["contexts"]
+    nowhere = {"name": "nowhere", "cluster": {"server": "https://127.0.0.1:9"}}
+    real = {"name": "real", "context": context["context"]}
+    lost = {"name": "lost", "context": {**context["context"], "cluster": "nowhere"}}
+    return {
+        **found,
+        "clusters": [*found["clusters"], nowhere],
+        "contexts": [lost, real],
+        "current-context": "lost",
+    }
+
+
+async def test_contexts_lists_of_files_and_the_own_configuration_are_found(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Exit status 1 says that the cluster was read, and that nothing is left there; 2 that it was not."""
+    path = tmp_path / ".kube/config"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(two_contexts(control_plane)))
+    several = os.pathsep.join((str(tmp_path / "missing"), str(path)))
+    for arguments, environment in (
+        (("--context", "real"), {}),
+        (("--context", "real"), {"KUBECONFIG": several}),
+        (("--context", "real", "--kubeconfig", str(path)), {"HOME": str(tmp_path / "elsewhere")}),
+    ):
+        code, _, err = await asyncio.to_thread(run, "snapshot", *arguments, home=tmp_path, **environment)
+        assert code == 0, err
+    code, _, err = await asyncio.to_thread(run, "snapshot", home=tmp_path)
+    assert code == 2
+    assert "127.0.0.1:9" in err or "Cannot connect" in err
+    code, out, err = await asyncio.to_thread(run, "release", "--context", "unheard-of", home=tmp_path)
+    assert (code, out) == (1, "")
+    assert "unheard-of" in err
+
+
+@pytest.mark.parametrize("command", ["free", "status", "top", "snapshot", "release"])
+def test_a_broken_configuration_is_one_sentence(command: str, tmp_path: Path) -> None:
+    """Exit status 2, and no trace of a library."""
+    (tmp_path / "broken").write_text("clusters: [\n")
+    code, out, err = run(command, "--kubeconfig", str(tmp_path / "broken"), home=tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: kubeconfig:")
+    code, _, err = run(command, "--context", "mine", home=tmp_path)
+    assert code == 2
+    assert "--context" in err
+
+
+def test_every_command_with_a_kubeconfig_has_a_context() -> None:
+    """Operator and agent have their service account, and are given no context."""
+    found = {
+        words: {option for each in command.params for option in each.opts} for words, command in commands()
+    }
+    assert [
+        words
+        for words, options in found.items()
+        if "--kubeconfig" in options and "--context" not in options and words[1] not in {"operator", "agent"}
+    ] == []
