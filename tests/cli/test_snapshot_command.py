@@ -1,20 +1,25 @@
 """`apportion snapshot`: all that decisions need, nothing else, and no names where none are wanted."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
+from apportion.allocator.decision import Decision
+from apportion.cli.answers.decisions import Decisions
 from apportion.cli.answers.largest import largest
+from apportion.cli.world.anonymous import anonymized
 from apportion.cli.world.objects import contents_of
 from apportion.cli.world.snapshot import snapshot
 from apportion.cli.world.world import World
 from apportion.cluster.kinds import PODS
 from apportion.scheduling.waitingqueue import waiting_demands
-from tests.cli.worlds import Cluster, profile_request, two_cards
-from tests.observedcluster import request
+from tests.cli.worlds import Cluster, drawn_situation, profile_request, two_cards
+from tests.observedcluster import GPU, request
 
 app = typer.Typer()
 app.command()(snapshot)
@@ -84,6 +89,63 @@ def test_without_names_nobody_is_named_and_the_answers_are_the_same(tmp_path: Pa
     assert {node.name for node in unnamed.snapshot.nodes.values()} == {
         f"node-{number}" for number in range(1, 5)
     }
+
+
+def test_values_of_labels_and_what_tells_devices_apart_are_hidden_alike_everywhere(tmp_path: Path) -> None:
+    """A node selector, an expression and a selector of CEL still mean the node and the device that they meant."""
+    cluster = secretive()
+    uuid, serial = "GPU-5b6c7d8e-0000-1111-2222-333344445555", "ACME-0042"
+    for name, rack in (("acme-alpha", "acme-rack-1"), ("acme-beta", "acme-rack-2")):
+        cluster.node(
+            name, **{"kubernetes.io/hostname": name, "rack": rack, "slot": "7", "kubernetes.io/arch": "amd64"}
+        )
+    attributes = {"type": {"string": "gpu"}, "uuid": {"string": uuid}, "serial": {"string": serial}}
+    cluster.slice(
+        "acme-beta", "more", {"devices": [{"name": "gpu-9", "attributes": attributes}]}, 1, "acme-beta/more"
+    )
+    own = f'device.attributes["{GPU}"]'
+    wanted = f'"uuid" in {own} && {own}.uuid == "{uuid}" && {own}.serial in ["{serial}"]'
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["acme-rack-2"]}]}]}}}  # fmt: skip
+    cluster.claim("tied", request("gpu", expression=wanted))
+    cluster.pod(
+        "tied", "tied", spec={"affinity": affinity, "nodeSelector": {"rack": "acme-rack-2", "slot": "7"}}
+    )
+    found = taken(cluster.write(tmp_path / "w"), "--anonymize")
+    text = json.dumps(found)
+    assert [word for word in ("acme", "5b6c7d8e", serial) if word in text] == []
+    assert '"slot": "7"' in text
+    assert "amd64" in text
+    assert "GPU-00000000" in text
+    world = World(found["items"], found["kubernetesVersion"])
+    decisions = Decisions(world.snapshot)
+    [demand] = [each for each in decisions.waiting if "GPU-00000000" in str(each.claims[0])]
+    answer = decisions.decide(demand)
+    assert isinstance(answer, Decision)
+    assert [result.device.name for result in answer.allocations[0].results] == ["gpu-9"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_decisions_without_names_are_the_same(seed: int) -> None:
+    """What waits is served by the same devices of the same node, or refused for the same reason."""
+    objects = [*drawn_situation(random.Random(seed)).objects.values()]  # noqa: S311 - a test that can be repeated
+    before, after = (_decided(World(each)) for each in (objects, anonymized(objects)))
+    assert before == after
+
+
+def _decided(world: World) -> list[object]:
+    """Return the answer to each demand, with the number of its node."""
+    decisions = Decisions(world.snapshot)
+    numbers = {key.name: number for number, key in enumerate(world.of_kind("Node"))}
+    found: list[object] = []
+    for demand in decisions.waiting:
+        answer = decisions.decide(demand)
+        if isinstance(answer, Decision):
+            devices = [result.device.name for each in answer.allocations for result in each.results]
+            found.append((numbers[answer.node], devices))
+        else:
+            found.append(answer.name)
+    return found
 
 
 def test_an_object_without_a_name_ends_with_2(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Cluster(ObservedCluster):
 
     def anew(self) -> "Cluster":
         """Return a cluster of the same objects, of which nobody remembers anything."""
-        made = Cluster(version=self.version)
+        made = Cluster(version=self.version, programs=self.programs)
         for raw in self.objects.values():
             kind = kind_of(raw)
             assert kind is not None
@@ -96,6 +96,24 @@ def drawn_cluster(rng: random.Random) -> Cluster:
             )
     for number in range(rng.randint(0, 8)):
         cluster.wait_for(f"before-{number}", drawn_request(rng))
+    return cluster
+
+
+def drawn_situation(rng: random.Random) -> Cluster:
+    """Draw a cluster as above; some pods are tied to a zone, and sometimes a quota has a limit."""
+    cluster = drawn_cluster(rng)
+    for number in range(rng.randint(0, 3)):
+        zone = {"nodeSelector": {"zone": rng.choice("abc")}} if rng.random() < 0.7 else None
+        cluster.wait_for(f"before-{number + 10}", drawn_request(rng), zone)
+    if rng.random() < 0.3:
+        cluster.see(kinds.NAMESPACES, {"metadata": {"name": "team"}})
+        resources = [
+            {"name": each, "deviceClass": each, "limit": rng.randint(0, 2)} for each in ("gpu", "mig")
+        ]
+        cluster.see(
+            kinds.QUOTAS,
+            {"metadata": {"name": "q"}, "spec": {"namespaceSelector": {}, "resources": resources}},
+        )
     return cluster
 
 
