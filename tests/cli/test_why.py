@@ -1,11 +1,12 @@
 """`apportion why`: what keeps a claim or pod waiting, and remedies that the operator's cycle proves."""
 
+import itertools
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 from click.testing import Result
 from typer.testing import CliRunner
@@ -18,7 +19,7 @@ from apportion.cli.world.world import World
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NAMESPACES, NODES, QUOTAS
 from apportion.scheduling.waitingqueue import waiting_demands
-from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster, profile_request, two_cards
+from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_situation, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU, request
 
@@ -27,6 +28,7 @@ __all__ = ["unanswered"]
 app = typer.Typer()
 app.command()(why)
 Json = dict[str, Any]
+SITUATIONS = 200
 
 
 def ask(tmp_path: Path, cluster: Cluster, *options: str) -> Result:
@@ -41,28 +43,43 @@ def answer(tmp_path: Path, cluster: Cluster, *options: str) -> Json:
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
-async def test_each_remedy_is_enough_and_nothing_is_served_without_one(seed: int, unanswered: Client) -> None:
-    """In a drawn cluster that its cycle has filled, what still waits is served by a new cycle with any remedy, and not as it is."""
-    cluster = drawn_cluster(random.Random(seed))  # noqa: S311 - a test that can be repeated
-    cluster.cycle(unanswered).once()
-    allocate_what_is_assumed(cluster)
-    world = World([*cluster.objects.values()])
-    decisions = Decisions(world.snapshot)
-    before = dict(world.objects)
-    for demand in waiting_demands(world.snapshot)[0][:2]:
-        reason = decisions.decide(demand)
-        assert isinstance(reason, Reason)
-        [name] = [claim.name for claim in demand.claims]
-        others = [
-            key
-            for key in world.objects
-            if key.name.startswith("before-") and key.name != name and waits(world, key)
-        ]
-        assert served(world, others, (), unanswered, name) is None
-        for remedy in Remedies(world, decisions, demand, reason).find():
-            assert served(world, others, remedy.changes, unanswered, name) == remedy.node, remedy
-        assert world.objects == before
+async def test_each_remedy_is_enough_and_nothing_is_served_without_one(unanswered: Client) -> None:
+    """200 drawn situations: what waits is served by a new cycle with any remedy that is named, and by none as it is."""
+    situations, found = 0, Counter[str]()
+    seeds = itertools.count()
+    while situations < SITUATIONS:
+        seed = next(seeds)
+        cluster = drawn_situation(random.Random(seed))  # noqa: S311 - a test that can be repeated
+        cluster.cycle(unanswered).once()
+        allocate_what_is_assumed(cluster)
+        world = World([*cluster.objects.values()])
+        decisions = Decisions(world.snapshot)
+        before = dict(world.objects)
+        for demand in waiting_demands(world.snapshot)[0][:2]:
+            situations += 1
+            reason = decisions.decide(demand)
+            assert isinstance(reason, Reason), seed
+            [name] = [claim.name for claim in demand.claims]
+            others = [
+                key
+                for key in world.objects
+                if key.name.startswith("before-") and key.name != name and waits(world, key)
+            ]
+            assert served(world, others, (), unanswered, name) is None, seed
+            for remedy in Remedies(world, decisions, demand, reason).find():
+                found[remedy.name] += 1
+                assert served(world, others, remedy.changes, unanswered, name) == remedy.node, (seed, remedy)
+            assert world.objects == before, seed
+    assert found.keys() >= {
+        "AskForFewer",
+        "ChangePod",
+        "TolerateTaint",
+        "RaiseLimit",
+        "Uncordon",
+        "WaitFor",
+        "AddNode",
+    }
+    assert min(found.values()) >= 5, found
 
 
 def waits(world: World, key: Any) -> bool:
