@@ -17,7 +17,7 @@ KUBECTL = frozenset((
 ))  # fmt: skip
 OTHERS = frozenset((
     "awk", "cat", "cd", "chmod", "cosign", "cp", "curl", "docker", "echo", "export", "gh", "git", "go", "grep", "helm", "jq", "kind", "kustomize",
-    "ls", "mkdir", "nvidia-smi", "npu-smi", "pip", "podman", "promtool", "rdma", "sed", "sh", "skopeo", "sleep", "sudo", "systemctl", "tar", "test",
+    "ls", "mkdir", "nvidia-smi", "npu-smi", "pip", "podman", "promtool", "rdma", "sed", "sh", "sha256sum", "diff", "skopeo", "sleep", "sudo", "systemctl", "tar", "test",
     "tilt", "true", "uv",
 ))  # fmt: skip
 """Programs of others: nothing about them is looked at."""

@@ -15,7 +15,7 @@ import typer
 
 from apportion import logs
 from apportion.cli import document
-from apportion.cli.world.options import Drivers, Kubeconfig, Schedulers
+from apportion.cli.world.options import Context, Drivers, Kubeconfig, Schedulers
 from apportion.errors import ApportionError
 
 WebHosts: TypeAlias = Annotated[
@@ -39,6 +39,7 @@ def web(
         ),
     ] = 8090,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Namespace of the operator's Lease.")
     ] = "apportion-system",
@@ -61,6 +62,7 @@ def web(
         port=port,
         hosts=frozenset(host.strip() for host in hosts.split(",") if host.strip()),
         kubeconfig=kubeconfig,
+        context=context,
         namespace=namespace,
         lease=lease,
         replica=replica,

@@ -33,6 +33,8 @@ class PageSettings:
     hosts: frozenset[str] = frozenset()
     """Host names beside the loopback ones by which it may be asked for, as an authenticating proxy does."""
     kubeconfig: Path | None = None
+    context: str | None = None
+    """Of the kubeconfig; None: its current one."""
     namespace: str = "apportion-system"
     """Of the operator's Lease."""
     lease: str = "apportion-operator"
@@ -44,7 +46,9 @@ class PageSettings:
 
 async def serve(settings: PageSettings, stop: asyncio.Event) -> None:
     """Serve the page until `stop` is set."""
-    async with await connect(settings.kubeconfig, manager="apportion-web") as client:
+    async with await connect(
+        settings.kubeconfig, context=settings.context, manager="apportion-web"
+    ) as client:
         major, minor = await require_version(client)
         cluster = LiveCluster(client, f"{major}.{minor}", settings.schedulers, settings.drivers)
         replica = Replica(client, settings.namespace, settings.lease, settings.replica)
