@@ -86,8 +86,8 @@ async def _until_none(ask: Callable[[], Awaitable[list[str]]]) -> list[str]:
 def _why(installation: Installation, raw: Json) -> str:
     """Return what kubelet has said about a pod last, and when its node's containers had ended."""
     kubelet = installation.kubelets.get(raw["spec"].get("nodeName", ""))
-    record = kubelet and kubelet.records.get(raw["metadata"]["uid"])
-    if not record:
+    record = kubelet.records.get(raw["metadata"]["uid"]) if kubelet is not None else None
+    if kubelet is None or record is None:
         return f": finalizers {raw['metadata'].get('finalizers')}, {raw.get('status')}"
     last = record.problems[-1] if record.problems else "no problem"
     return f": on {kubelet.name}, running {record.running}, stopped {record.stopped}, ended {record.ended}, {last}"
