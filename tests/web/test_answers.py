@@ -32,7 +32,8 @@ app = typer.Typer()
 for each in (free, status, who, why):
     app.command()(each)
 Json = dict[str, Any]
-SEEDS = (0, 1, 2, 3, 5)
+SEEDS = (9, 10, 29, 37, 53)
+"""Clusters in which something is left, some waits, and two have cordoned nodes."""
 
 
 class Both:
