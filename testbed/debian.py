@@ -14,6 +14,9 @@ import platformdirs
 
 from testbed.errors import Unavailable
 
+_LONGEST = 180.0
+"""Seconds that one command may take."""
+
 
 async def unpacked(package: str) -> Path:
     """Return the folder that a package is unpacked in. Raises Unavailable where that is impossible, with the reason."""
@@ -69,10 +72,15 @@ async def _wanted(package: str) -> list[str]:
 
 async def _run(*command: str, folder: Path | None = None) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        *command, cwd=folder, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
     )  # fmt: skip
-    out, err = await process.communicate()
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), _LONGEST)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Unavailable(f"{' '.join(command[:2])} took longer than {_LONGEST:.0f} s") from None
     if process.returncode:
         last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
         raise Unavailable(f"{' '.join(command[:2])}: {last[0]}")

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.debianpackage import programs
+from testbed.debian import unpacked
 from testbed.errors import Unavailable
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
@@ -41,9 +41,10 @@ class Scraped:
 async def prometheus_programs() -> dict[str, Path]:
     """Give prometheus and promtool of Debian's package."""
     try:
-        return await programs("prometheus", "prometheus", "promtool")
+        programs = (await unpacked("prometheus")) / "usr/bin"
     except Unavailable as error:
         pytest.skip(str(error))
+    return {name: programs / name for name in ("prometheus", "promtool")}
 
 
 @pytest.fixture(scope="session")

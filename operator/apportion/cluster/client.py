@@ -20,8 +20,9 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion import metrics
+from apportion.cluster.answer import decoded, error_of, refusal
 from apportion.cluster.kinds import ResourceKind
-from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unanswered, Unreachable
+from apportion.errors import ApiError, ApportionError, Missing, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -30,7 +31,6 @@ JSON_PATCH = "application/json-patch+json"
 OLDEST = (1, 36)
 """Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
-_BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
 _WRITING = ("POST", "PUT", "PATCH")
 _LIST_PATIENCE = 65.0
 """Seconds for a list: a big one may take as long as the server lets it (kube-apiserver --request-timeout, 60 s by default)."""
@@ -183,12 +183,12 @@ class Client:
                 timeout=limits,
             ) as response:
                 if response.status >= 400:
-                    raise _error("GET", kind.path(), response, await response.read())
+                    raise error_of("GET", kind.path(), response, await response.read())
                 async for line in _lines(response.content):
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
                         status = event["object"]
-                        raise _refusal(
+                        raise refusal(
                             "WATCH", kind.path(), int(status.get("code", 500)), orjson.dumps(status)
                         )
                     yield event
@@ -243,11 +243,11 @@ class Client:
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
-                return _object(method, path, answer)
-            refusal = _error(method, path, response, answer)
-            wait = refusal.retry_after if isinstance(refusal, Unreachable) else 0.0
+                return decoded(method, path, answer)
+            refused = error_of(method, path, response, answer)
+            wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
-                raise refusal
+                raise refused
             await asyncio.sleep(wait)
 
 
@@ -272,36 +272,3 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
             for line in whole:
                 if line:
                     yield bytes(line)
-
-
-def _object(method: str, path: str, answer: bytes) -> Object:
-    try:
-        decoded = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        decoded = None
-    if not isinstance(decoded, dict):
-        said = answer[:200].decode(errors="replace")
-        raise Unanswered(f"{method} {path}: the answer is no JSON object, but {said!r}")
-    return decoded
-
-
-def _error(method: str, path: str, response: aiohttp.ClientResponse, answer: bytes) -> ApiError:
-    refusal = _refusal(method, path, response.status, answer)
-    wait = response.headers.get("Retry-After", "")
-    if response.status == 429 and wait.isdecimal():
-        return Unreachable(str(refusal), status=429, retry_after=float(wait))
-    return refusal
-
-
-def _refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
-    try:
-        said = orjson.loads(answer)
-        # Of a refused eviction only the causes name the PodDisruptionBudget.
-        causes = said.get("details", {}).get("causes", ()) if status == 429 else ()
-        message = " ".join(str(each.get("message") or "") for each in (said, *causes))
-    except (orjson.JSONDecodeError, AttributeError):
-        message = answer[:200].decode(errors="replace")
-    if status == 429:
-        return Unreachable(f"{method} {path}: 429 {message}", status=status)
-    kind = _BY_STATUS.get(status, Unanswered if status >= 500 else ApiError)
-    return kind(f"{method} {path}: {status} {message}", status=status)
