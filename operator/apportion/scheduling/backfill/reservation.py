@@ -1,5 +1,6 @@
 """Reservation: devices that are kept for one head, and which of two plans for it is the better one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ class Reservation:
     """What is kept free on its nodes beside devices, by node."""
     compared: Compared | None = None
     """What was known then; None: nothing that counts later."""
+    changed: float = -math.inf
+    """When something last changed on its nodes, by the clock, since it was made."""
 
     @property
     def key(self) -> str:

@@ -94,6 +94,7 @@ class Reservations(ReservedDevices):
             start = each.plan.start
             is_over = start is not None and start < self._now()
             changed = is_over or touched is None or touched & each.plan.nodes
+            each.changed = self._clock() if changed else each.changed
             if changed or (head is not None and head != former):
                 self._plan_on_its_nodes(key, each)
 

@@ -74,6 +74,11 @@ class ReservedDevices:
             self._release(each)
             self._snapshot.retry_epoch += 1
 
+    def nodes_changed_since(self, key: str, at: float) -> frozenset[str]:
+        """Return the nodes where devices are reserved for a head, if something changed there after that moment, by the clock."""
+        each = self._reserved.get(key)
+        return each.plan.nodes if each is not None and each.changed > at else frozenset()
+
     def runtime(self, demand: WaitingDemand) -> float | None:
         """Return for how many seconds a demand's pods run at most; None: nobody knows.
 

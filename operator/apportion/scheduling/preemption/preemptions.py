@@ -139,7 +139,9 @@ class Preemptions:
                 continue  # it waits for its quota, or others go before it
             evicts = self._preemptors.may_evict(preemptor)
             if evicts or found.ending:
-                nodes = found.claims.keys() if evicts else found.ending
+                nodes = frozenset(found.claims if evicts else found.ending)
+                only = self._preemptors.only(preemptor)
+                nodes = nodes if only is None else nodes & only
                 chosen = self._search.search(
                     preemptor, found, nodes, capacity, self._in_progress(), evicts=evicts
                 )
@@ -147,7 +149,8 @@ class Preemptions:
                     self._start(preemptor, chosen, now)
                 else:
                     self._preemptors.found_none(preemptor)
-                    events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
+                    if only is None:
+                        events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
                 return
 
     def _in_progress(self) -> InProgress:

@@ -35,6 +35,8 @@ class Preemptors:
         self._clock = clock
         self._in_vain: dict[str, float] = {}
         """When victims were last searched for a demand that found none, by key."""
+        self._repeated: dict[str, float] = {}
+        """When they were since, on some nodes, by key."""
 
     def exist(self) -> bool:
         """Say whether pods may be evicted for anybody."""
@@ -57,21 +59,38 @@ class Preemptors:
         found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
         found += [each for group in groups if (each := of_group(group)) is not None]
         self._in_vain = {key: at for key, at in self._in_vain.items() if self._clock() - at < _RETRIED}
+        self._repeated = {key: at for key, at in self._repeated.items() if key in self._in_vain}
         managed = self._snapshot.managed
         possible = [
             each
             for each in found
             if each.key not in active
-            and each.key not in self._in_vain
+            and self.only(each) != frozenset()
             and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
         ]
         covered = self._guarantees.covered(each.demand for each in possible)
         rows = (
-            (each.key not in covered, place_of(each.demand, managed), number, each)
+            # Who repeats a search before its time takes nobody's turn.
+            (each.key in self._in_vain, each.key not in covered, place_of(each.demand, managed), number, each)
             for number, each in enumerate(possible)
             if each.key in covered or self._goes_by_priority(each)
         )
         return [each for *_, each in nsmallest(_ASKED, rows)]
+
+    def only(self, preemptor: Preemptor) -> frozenset[str] | None:
+        """Return the nodes on which victims are searched for one now; None: on all.
+
+        One that found none waits, unless something changed where devices are reserved for it. A group waits: its searches take longer.
+        """
+        key = preemptor.key
+        if key not in self._in_vain:
+            return None
+        at = self._repeated.get(key, self._in_vain[key])
+        return (
+            self._decider.reservations.nodes_changed_since(key, at)
+            if preemptor.group is None
+            else frozenset()
+        )
 
     def _goes_by_priority(self, preemptor: Preemptor) -> bool:
         """Say whether the policies of all of its claims let others go for it."""
@@ -79,8 +98,9 @@ class Preemptors:
         return all(mode is not PreemptionMode.NEVER for mode in modes)
 
     def found_none(self, preemptor: Preemptor) -> None:
-        """Leave one alone for a while: there are no victims for it."""
-        self._in_vain[preemptor.key] = self._clock()
+        """Leave one alone for a while: there are no victims for it where they were searched."""
+        searched = self._in_vain if preemptor.key not in self._in_vain else self._repeated
+        searched[preemptor.key] = self._clock()
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""
