@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
 from apportion.dra import reading
@@ -171,7 +172,8 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
         entry = own[name]
         value: Attribute | None
         if entry.__class__ is dict and len(entry) == 1 and (text := entry.get("string")).__class__ is str:
-            value = text
+            # Drivers repeat models, versions and UUIDs of cards on every device.
+            value = intern(text)
         else:
             value = _attribute(entry, f"{at}.attributes[{name}]")
         if value is None:

@@ -116,5 +116,6 @@ class Sharing(Generic[_T]):
             found = make(raw, at)
             if len(self._kept) >= self._most:
                 self._kept.clear()
-            self._kept[key] = found
+            # A copy, because what orjson returns holds the whole buffer that it wrote into: kilobytes for some hundred bytes.
+            self._kept[bytes(memoryview(key))] = found
         return found
