@@ -27,7 +27,7 @@ from apportion.cli.crds import crds
 from apportion.cli.world.snapshot import snapshot
 from apportion.errors import ApportionError
 from apportion.settings import DRIVERS, OperatorSettings, WebSettings
-from apportion.web.command import WebHosts, web
+from apportion.web.command import WebHosts, WebMemory, bytes_of, web
 
 _S = TypeVar("_S")
 
@@ -93,6 +93,7 @@ def operator(
         ),
     ] = 0,
     web_hosts: WebHosts = "",
+    web_memory: WebMemory = "",
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
     from apportion.app import run_operator
@@ -107,7 +108,7 @@ def operator(
         health_port=health_port,
         schedulers=_names(schedulers),
         drivers=DRIVERS | _names(",".join(drivers or ())),
-        web=WebSettings(web_port, _names(web_hosts), log_format.value),
+        web=WebSettings(web_port, _names(web_hosts), log_format.value, bytes_of(web_memory)),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))

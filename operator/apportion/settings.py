@@ -64,6 +64,9 @@ class WebSettings:
     log_format: str = "json"
     """Form of its log lines: json or console."""
 
+    memory: int | None = None
+    """Bytes that its process may take; None: half of what the container may."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:

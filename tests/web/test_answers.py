@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,9 +19,10 @@ from apportion.cli.answers.why import why
 from apportion.cli.world.objects import DECIDING
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
+from apportion.web.livecluster import LiveCluster
 from apportion.web.map import map_page, node_rows
 from apportion.web.observed import Observed
-from apportion.web.storypage import story_page
+from apportion.web.storypage import StoryPage, story_page
 from apportion.web.waiting import queue_page
 from tests.cli.conftest import _logs_as_before
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster
@@ -116,25 +118,30 @@ async def test_what_is_left_is_that_of_free(both: Both) -> None:
     assert shown == [(row["model"], row["device"], row["left"], row["of"]) for row in said]
 
 
-async def test_what_was_watched_is_answered_as_what_was_read_at_once(both: Both) -> None:
+async def test_what_was_watched_is_answered_as_what_was_read_at_once(both: Both, unanswered: Client) -> None:
     """A world that took in watch events, with changes and deletions among them, is that of the objects that are left."""
-    watched = World((), "1.37")
+    cluster = LiveCluster(unanswered, "1.37", frozenset(), frozenset())
     world = both.observed.world
     of_name = {kind.name: kind for kind in DECIDING}
     for key, raw in world.objects.items():
         kind = of_name[key.kind]
         metadata = {"uid": f"uid-{key}", "resourceVersion": "1", **raw["metadata"]}
-        watched.observe(
-            kind, "ADDED", {**raw, "metadata": {**metadata, "name": f"{key.name}-gone", "uid": "gone"}}
-        )
-        watched.observe(
-            kind, "DELETED", {"metadata": {**metadata, "name": f"{key.name}-gone", "uid": "gone"}}
-        )
-        watched.observe(kind, "ADDED", {**raw, "metadata": metadata})
-    observed = Observed(watched)
-    observed.refresh()
-    assert watched.objects.keys() == world.objects.keys()
-    assert map_page(observed, 1) == map_page(both.observed, 1)
-    assert [row.text for row in queue_page(observed, 1).rows] == [
-        row.text for row in queue_page(both.observed, 1).rows
-    ]
+        listed = {name: value for name, value in raw.items() if name not in {"apiVersion", "kind"}}
+        gone = {**metadata, "name": f"{key.name}-gone", "uid": "gone"}
+        cluster._observe(kind, "ADDED", {**listed, "metadata": gone})
+        cluster._observe(kind, "DELETED", {"metadata": gone})
+        cluster._observe(kind, "ADDED", {**listed, "metadata": metadata})
+    claims = [claim.key.split("/") for claim in both.observed.snapshot.claims.values()]
+
+    def answers(observed: Observed) -> list[object]:
+        stories = [story_page(observed, What.CLAIM, *claim, monotonic) for claim in claims]
+        rows = [replace(row, since="") for row in queue_page(observed, 1).rows]
+        return [sorted(observed.world.objects), map_page(observed, 1), rows, *map(_said, stories)]
+
+    assert cluster._answer(answers) == answers(both.observed)
+
+
+def _said(page: StoryPage | None) -> object:
+    assert page is not None
+    reason = page.story.reason
+    return reason and reason.text, [(each.name, each.text) for each in page.story.remedies]

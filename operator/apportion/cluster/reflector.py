@@ -21,7 +21,6 @@ from apportion.errors import ApiError, Expired, Missing, Unreachable
 Observe = Callable[[ResourceKind, str, Object], None]
 """Takes the kind, the event's type (ADDED, MODIFIED, DELETED, RESTORED) and the object."""
 
-_PAGE = "500"
 _PART = 100
 """Objects of the first list between two turns of other tasks."""
 _WATCH = 300
@@ -63,13 +62,14 @@ class Reflector:
         optional: bool = False,
         few: int = 500,
         proof: float = 5.0,
+        page: int = 500,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`.
 
         `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
-        `catch_up` lists again rather than waiting for a bookmark (one page); `proof`: seconds that it waits for one before it lists.
-        `params`: server-side selectors.
+        `catch_up` lists again rather than waiting for a bookmark; `proof`: seconds that it waits for one before it lists. `page`: objects
+        of one answer to a list; `params`: server-side selectors.
         """
         self.kind = kind
         self.synced = asyncio.Event()
@@ -77,8 +77,7 @@ class Reflector:
         self._client = client
         self._observe = observe
         self._optional = optional
-        self._few = few
-        self._proof = proof
+        self._few, self._proof, self._page = few, proof, str(page)
         self._params = params
         self._known: dict[str, _Known] = {}
         self._version = ""
@@ -178,7 +177,7 @@ class Reflector:
         first, token, version = not self.listed, "", ""
         while True:
             more = {"continue": token} if token else {}
-            page = await self._client.list(self.kind, limit=_PAGE, **self._params, **more)
+            page = await self._client.list(self.kind, limit=self._page, **self._params, **more)
             version = str(page["metadata"]["resourceVersion"])
             if not token and number(version) < self._observed:
                 self._doubt(version)

@@ -1,6 +1,7 @@
 """`apportion web`: the page about a cluster, on this machine, with the rights of the user.
 
-In: options. Out: a page at http://localhost:PORT/ until it is stopped. Exit status: 0 stopped, 2 the cluster cannot be read or the port is taken.
+In: options. Out: a page at http://localhost:PORT/ until it is stopped. Exit status: 0 stopped, 2 the cluster cannot be read or the port is taken,
+3 the cluster does not fit into the memory that the page may take.
 The operator's option --web-port starts the same.
 """
 
@@ -16,7 +17,9 @@ import typer
 from apportion import logs
 from apportion.cli import document
 from apportion.cli.world.options import Context, Drivers, Kubeconfig, Schedulers
-from apportion.errors import ApportionError
+from apportion.dra.quantity import Quantity
+from apportion.errors import ApportionError, BrokenInput
+from apportion.web.memory import SHARE, SHORT, MemoryLimit, ShortOfMemory, container_limit, goes_first
 
 WebHosts: TypeAlias = Annotated[
     str,
@@ -24,6 +27,14 @@ WebHosts: TypeAlias = Annotated[
         "--web-hosts",
         help="Names beside localhost by which the page may be asked for, as a proxy does; separated by commas.",
         envvar="WEB_HOSTS",
+    ),
+]
+WebMemory: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--web-memory",
+        help="Most memory of the page, as 2Gi; default: half of the container's limit beside an operator, else none.",
+        envvar="WEB_MEMORY",
     ),
 ]
 _USERS_OWN = Path(".kube/config")
@@ -44,6 +55,7 @@ def web(
         str, typer.Option("-n", "--namespace", help="Namespace of the operator's Lease.")
     ] = "apportion-system",
     hosts: WebHosts = "",
+    memory: WebMemory = "",
     schedulers: Schedulers = None,
     drivers: Drivers = None,
     lease: Annotated[str, typer.Option(hidden=True)] = "apportion-operator",
@@ -54,8 +66,12 @@ def web(
     from apportion.web.server import PageSettings, serve
 
     logs.set_up("json" if log_format == "json" else "console")
+    most = bytes_of(memory)
     if replica:
         os.nice(_NICE)
+        goes_first()
+        if most is None and (limit := container_limit()) is not None:
+            most = int(SHARE * limit)
     elif kubeconfig is None and (Path.home() / _USERS_OWN).exists():
         kubeconfig = Path.home() / _USERS_OWN
     settings = PageSettings(
@@ -68,6 +84,7 @@ def web(
         replica=replica,
         schedulers=frozenset(schedulers or ()),
         drivers=frozenset(drivers or ()),
+        memory=most,
     )
 
     async def until_stopped() -> None:
@@ -80,8 +97,24 @@ def web(
 
     try:
         asyncio.run(until_stopped())
+    except (MemoryError, ShortOfMemory):
+        typer.echo(f"error: {MemoryLimit(most).short()}", err=True)
+        raise typer.Exit(SHORT) from None
     except ApportionError as error:
         raise document.refuse(str(error)) from None
+
+
+def bytes_of(memory: str) -> int | None:
+    """Return how many bytes --web-memory says; an empty text says nothing."""
+    if not memory:
+        return None
+    try:
+        found = Quantity.parse(memory).value
+    except BrokenInput as error:
+        raise typer.BadParameter(error.reason, param_hint="--web-memory") from None
+    if found <= 0:
+        raise typer.BadParameter(f"{memory} is no amount of memory", param_hint="--web-memory")
+    return found
 
 
 class _Ends(asyncio.Protocol):

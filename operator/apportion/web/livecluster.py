@@ -11,19 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from apportion.cli.world.needed import needed
 from apportion.cli.world.objects import DECIDING
+from apportion.cli.world.packedobjects import PackedObjects, packed, unpacked
 from apportion.cli.world.world import World
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.reflector import Reflector
 from apportion.errors import ApportionError
+from apportion.web.memory import MemoryLimit, ShortOfMemory
 from apportion.web.observed import Observed
 
 _T = TypeVar("_T")
 MOST_WAITING = 32
 """Answers that may be waited for at once."""
 _OPTIONAL = kinds.OPTIONAL | {kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES}
+_PAGE = 100
+"""Objects of one answer to a list: before they are packed, slices take a hundred times the memory."""
 _PACE = 0.2
 """Seconds between two looks for changes that no answer has taken in."""
 _AT_ONCE = 500
@@ -54,32 +59,46 @@ class LiveCluster:
     """A cluster that is watched and asked about."""
 
     def __init__(
-        self, client: Client, version: str, schedulers: frozenset[str], drivers: frozenset[str]
+        self,
+        client: Client,
+        version: str,
+        schedulers: frozenset[str],
+        drivers: frozenset[str],
+        memory: MemoryLimit | None = None,
     ) -> None:
-        """`schedulers`, `drivers`: further ones that the operator serves."""
-        self._observed = Observed(World((), version, schedulers, drivers))
-        self._changes: deque[tuple[ResourceKind, str, Object]] = deque()
+        """`schedulers`, `drivers`: further ones that the operator serves; `memory`: what it must fit into, None: anything."""
+        self._memory = memory or MemoryLimit(None)
+        self._observed = Observed(World((), version, schedulers, drivers, PackedObjects()))
+        self._changes: deque[tuple[ResourceKind, str, bytes]] = deque()
+        """Packed, because a cluster is listed sooner than it is taken in."""
         self._thread = ThreadPoolExecutor(1, "world")
         self._waiting = 0
         self.reflectors = [
-            Reflector(client, kind, self._observe, optional=kind in _OPTIONAL) for kind in DECIDING
+            Reflector(client, kind, self._observe, optional=kind in _OPTIONAL, page=_PAGE)
+            for kind in DECIDING
         ]
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Follow the cluster until cancelled. Raises ShortOfMemory when it does not fit."""
         try:
             async with asyncio.TaskGroup() as group:
                 for each in self.reflectors:
                     group.create_task(each.run())
                 while True:
                     await asyncio.sleep(_PACE)
+                    self._memory.check()
                     while self._changes:
                         await self._in_thread(self._take_in)
+                        self._memory.check()
+        except BaseExceptionGroup as group:
+            if group.subgroup((MemoryError, ShortOfMemory)) is None:
+                raise
+            raise self._memory.short() from None
         finally:
             self._thread.shutdown(cancel_futures=True)
 
     async def ask(self, answer: Callable[[Observed], _T]) -> _T:
-        """Return an answer about the cluster as it is now. Raises NotListedError, BusyError."""
+        """Return an answer about the cluster as it is now. Raises NotListedError, BusyError, ShortOfMemory."""
         missing = [each.kind.plural for each in self.reflectors if not each.synced.is_set()]
         if missing:
             raise NotListedError(f"not listed yet: {', '.join(missing)}")
@@ -88,6 +107,8 @@ class LiveCluster:
         self._waiting += 1
         try:
             return await self._in_thread(lambda: self._answer(answer))
+        except MemoryError:
+            raise self._memory.short() from None
         finally:
             self._waiting -= 1
 
@@ -98,7 +119,9 @@ class LiveCluster:
         return Age(min(ages)[0], oldest, kind)
 
     def _observe(self, kind: ResourceKind, change: str, raw: Object) -> None:
-        self._changes.append((kind, change, raw))
+        gone = change == "DELETED"
+        kept = raw if gone else needed({"apiVersion": kind.api_version, "kind": kind.name, **raw})
+        self._changes.append((kind, change, packed(kept)))
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -111,4 +134,5 @@ class LiveCluster:
 
     def _take_in(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._changes))):
-            self._observed.world.observe(*self._changes.popleft())
+            kind, change, content = self._changes.popleft()
+            self._observed.world.observe(kind, change, unpacked(content))

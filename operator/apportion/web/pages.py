@@ -19,6 +19,7 @@ from apportion.cluster.client import Client
 from apportion.web.eventlog import event_log
 from apportion.web.livecluster import BusyError, LiveCluster, NotListedError
 from apportion.web.map import map_page, node_rows
+from apportion.web.memory import ShortOfMemory
 from apportion.web.observed import Observed
 from apportion.web.protection import Handler
 from apportion.web.render import html
@@ -132,7 +133,7 @@ class Pages:
             except web.HTTPException as error:
                 text = error.text or error.reason
                 return self._error(error.status, error.reason, text)
-            except (NotListedError, BusyError) as error:
+            except (NotListedError, BusyError, ShortOfMemory) as error:
                 made = self._error(503, "Not yet", f"{error}. This page tries by itself until it can answer.")
                 made.headers["Retry-After"] = "2"
                 return made

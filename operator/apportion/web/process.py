@@ -4,12 +4,14 @@ In: a command line. Out: a log line when it ends. Whatever becomes of it, the op
 """
 
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 
 import structlog
 
 from apportion.settings import OperatorSettings
+from apportion.web.memory import SHORT
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a process that ended is started anew; doubled each time."""
@@ -34,7 +36,7 @@ class PageProcess:
             began = loop.time()
             try:
                 status = await self._once()
-                _log.warning("web.ended", status=status, next_in=pause)
+                _log.warning("web.ended", status=status, reason=_reason(status), next_in=pause)
             except OSError as error:
                 _log.warning("web.not_started", error=str(error), next_in=pause)
             if loop.time() - began > _WELL:
@@ -57,6 +59,15 @@ class PageProcess:
                     await process.wait()
 
 
+def _reason(status: int) -> str:
+    """Say in words what an exit status means."""
+    if status == SHORT:
+        return "the cluster does not fit into the page's memory"
+    if status < 0:
+        return f"ended by {signal.Signals(-status).name}, as happens where memory is short"
+    return "the lines before this one say why" if status else "it was stopped"
+
+
 def command_of(settings: OperatorSettings) -> Sequence[str]:
     """Return the command line of the page beside an operator."""
     options = {
@@ -67,6 +78,7 @@ def command_of(settings: OperatorSettings) -> Sequence[str]:
         "--replica": settings.identity,
         "--log-format": settings.web.log_format,
         **({"--kubeconfig": str(settings.kubeconfig)} if settings.kubeconfig is not None else {}),
+        **({"--web-memory": str(settings.web.memory)} if settings.web.memory is not None else {}),
     }
     several = {"--schedulers": settings.schedulers, "--drivers": settings.drivers}
     return (

@@ -15,6 +15,7 @@ from aiohttp import web
 from apportion.cluster.client import connect, require_version
 from apportion.errors import ApportionError
 from apportion.web.livecluster import LiveCluster
+from apportion.web.memory import MemoryLimit
 from apportion.web.pages import Pages
 from apportion.web.protection import protection
 from apportion.web.replica import Replica
@@ -42,15 +43,19 @@ class PageSettings:
     """Identity of the operator beside which it runs; empty: a person runs it."""
     schedulers: frozenset[str] = frozenset()
     drivers: frozenset[str] = frozenset()
+    memory: int | None = None
+    """Bytes that the process may take; None: as many as there are."""
 
 
 async def serve(settings: PageSettings, stop: asyncio.Event) -> None:
-    """Serve the page until `stop` is set."""
+    """Serve the page until `stop` is set. Raises ShortOfMemory when the cluster does not fit."""
+    memory = MemoryLimit(settings.memory)
+    memory.set()
     async with await connect(
         settings.kubeconfig, context=settings.context, manager="apportion-web"
     ) as client:
         major, minor = await require_version(client)
-        cluster = LiveCluster(client, f"{major}.{minor}", settings.schedulers, settings.drivers)
+        cluster = LiveCluster(client, f"{major}.{minor}", settings.schedulers, settings.drivers, memory)
         replica = Replica(client, settings.namespace, settings.lease, settings.replica)
         app = web.Application(middlewares=[protection(settings.hosts)])
         Pages(cluster, replica, client).register(app)

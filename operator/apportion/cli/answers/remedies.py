@@ -195,7 +195,7 @@ class Remedies:
             if alike in seen or len(seen) >= NODES:
                 continue
             seen.add(alike)
-            made = [*node_like(self._world.objects.values(), name, f"{name}-like-1")]
+            made = [*node_like(self._world.of_node(name), name, f"{name}-like-1")]
             found = self._try("AddNode", f"one more node like {name}", _put(made))
             if found is not None:
                 yield found

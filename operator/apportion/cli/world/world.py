@@ -4,15 +4,15 @@ In: objects as plain JSON, and changes of them. Out: the snapshot, with what lay
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
-from apportion.cli.world.needed import needed
 from apportion.cli.world.objects import Key, key_of, kind_of
+from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
@@ -33,13 +33,14 @@ class World:
         version: str = "",
         schedulers: frozenset[str] = frozenset(),
         drivers: frozenset[str] = frozenset(),
+        kept: MutableMapping[Key, Json] | None = None,
     ) -> None:
         """`version`: of Kubernetes (1.37), empty: the newest known; `schedulers`, `drivers`: further ones that the operator serves.
 
-        Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
+        `kept`: where the objects are kept; None: as they are. Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
         """
         self.version = version
-        self.objects: dict[Key, Json] = {}
+        self.objects: MutableMapping[Key, Json] = {} if kept is None else kept
         """Those of kinds that decide something."""
         self._programs = Programs()
         self.snapshot = Snapshot(State(features_of(version), self._programs), wake=lambda: None)
@@ -63,15 +64,17 @@ class World:
         self.snapshot.observe(kind, change, _identified(raw, key))
 
     def observe(self, kind: ResourceKind, change: str, raw: Json) -> None:
-        """Take in one watch event (ADDED, MODIFIED, DELETED, RESTORED); `reserve` must follow before the next question."""
+        """Take in one watch event (ADDED, MODIFIED, DELETED, RESTORED); `reserve` must follow before the next question.
+
+        `raw`: with its apiVersion and kind, which lists leave out, if it is not deleted.
+        """
         metadata = raw["metadata"]
         key = Key(kind.name, metadata.get("namespace") or "", metadata["name"])
         if change == "DELETED":
             self.objects.pop(key, None)
-            self.snapshot.observe(kind, change, raw)
-            return
-        self.objects[key] = kept = needed({"apiVersion": kind.api_version, "kind": kind.name, **raw})
-        self.snapshot.observe(kind, change, kept)
+        else:
+            self.objects[key] = raw
+        self.snapshot.observe(kind, change, raw)
 
     def drop(self, key: Key) -> None:
         """Remove an object."""
@@ -108,7 +111,16 @@ class World:
 
     def of_kind(self, kind: str) -> dict[Key, Json]:
         """Return the objects of a kind."""
-        return {key: raw for key, raw in self.objects.items() if key.kind == kind}
+        return {key: self.objects[key] for key in self.objects if key.kind == kind}
+
+    def of_node(self, name: str) -> Iterator[Json]:
+        """Yield the Node of this name and its slices."""
+        keys = [Key(kinds.NODES.name, "", name)]
+        slices = self.snapshot.slices.values()
+        keys += [
+            Key(kinds.SLICES.name, "", piece.name) for piece in slices if piece.availability.node == name
+        ]
+        yield from (self.objects[key] for key in keys if key in self.objects)
 
     def reserve(self) -> None:
         """Keep claims off what layouts want and have not cut yet, as the partition controller does (ADR 4)."""
