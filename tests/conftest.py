@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+import structlog
 from hypothesis import settings
 from rich.console import Console
 
@@ -175,3 +176,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         f"{sum(on_cluster.values())} tests ran against real control planes"
         + (f" ({by_version})" if by_version else "")
     )
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Restore how logs are written: a command that ran in this process writes errors only, and others read logs."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)

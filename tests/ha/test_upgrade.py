@@ -37,6 +37,8 @@ LAYOUT = {
         "partitions": [{"profile": "vir05_1c_8g", "count": 2}],
     },
 }
+SHARED = 2
+"""GPUs of the node that is shared."""
 QUARTERS = 2
 """Partitions that the layout has cut ahead."""
 
@@ -93,6 +95,16 @@ class Releases:
             return [f"{name}: {phases.get(name)}" for name in wanted if phases.get(name) != "Running"]
 
         await settled(self.checker, waiting, within=90)
+
+    async def shared(self) -> None:
+        """Wait until the GPUs of the shared node are published as shared: one that somebody has whole by then is not."""
+
+        async def published() -> int:
+            slices, _ = await self.installation.cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
+            devices = [device for raw in slices for device in raw["spec"].get("devices", ())]
+            return sum(device.get("allowMultipleAllocations", False) for device in devices)
+
+        await eventually(published, lambda count: count == SHARED, within=60)
 
     async def in_flight(self) -> None:
         """Wait until a partition is wanted that is not cut."""
@@ -197,6 +209,7 @@ async def test_claims_and_partitions_stay_through_an_upgrade_and_a_downgrade(
         await cluster.api.create(f"{OWN}/partitionlayouts", LAYOUT)
         for template in workload.templates():
             await cluster.api.create(now.path("resourceclaimtemplates"), template)
+        await now.shared()
         first = await now.make()
         await now.running(first)
         assert _code_of(installation) == {str(earlier / "operator")}

@@ -15,8 +15,8 @@ PAGE = REPOSITORY / "docs/upgrade.md"
 
 
 def commands() -> list[str]:
-    """Return the lines of the indented blocks, in order."""
-    return re.findall(r"^ {4}(kubectl .*)$", PAGE.read_text(), re.MULTILINE)
+    """Return the lines that call kubectl, in order."""
+    return re.findall(r"^(kubectl .*)$", PAGE.read_text(), re.MULTILINE)
 
 
 def saved(folder: Path) -> list[str]:

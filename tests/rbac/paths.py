@@ -42,7 +42,7 @@ class Paths:
         """The class of the example is one card: two pods that halve it go together for one of higher priority that needs all of it."""
         short = {"spec": {"partitions": {"idleTimeout": "1s"}}}
         await self.api.patch(f"{OWN}/allocationpolicies/example-preemption", short)
-        for name in ("urgent", "background-1", "background-2"):
+        for name in ("urgent", "background"):
             await self.api.delete(f"{self.pods}/{name}")
         await self._runs("halved-1", "3g.40gb")
         await self._runs("halved-2", "3g.40gb")

@@ -24,11 +24,10 @@ from apportion.web.map import map_page, node_rows
 from apportion.web.observed import Observed
 from apportion.web.storypage import StoryPage, story_page
 from apportion.web.waiting import queue_page
-from tests.cli.conftest import _logs_as_before
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster
 from tests.clients import unanswered
 
-__all__ = ["_logs_as_before", "unanswered"]
+__all__ = ["unanswered"]
 
 app = typer.Typer()
 for each in (free, status, who, why):
