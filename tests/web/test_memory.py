@@ -32,23 +32,30 @@ def _namespace() -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels}}
 
 
-def _scores() -> set[str]:
+def _scores(kubeconfig: Path) -> set[str]:
+    """Return `oom_score_adj` of the pages among the children of this process: control planes of other tests are children too."""
     children = (
-        child
+        Path("/proc", child)
         for task in Path("/proc/self/task").iterdir()
         for child in (task / "children").read_text().split()
     )
-    return {Path("/proc", child, "oom_score_adj").read_text().strip() for child in children}
+    return {
+        (child / "oom_score_adj").read_text().strip()
+        for child in children
+        if os.fsencode(kubeconfig) in (child / "cmdline").read_bytes()
+    }
 
 
 class EndlessServer:
     """Answers each list with objects, and says that there are more."""
 
-    def __init__(self) -> None:
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        """Which the pages that ask it were started with."""
         self.endless_answer = False
         """Whether already the first answer has no end."""
         self.scores: set[str] = set()
-        """`oom_score_adj` of the processes that this one started, at each list."""
+        """`oom_score_adj` of the pages, at each list."""
 
     async def version(self, _: web.Request) -> web.Response:
         """Answer /version."""
@@ -56,7 +63,7 @@ class EndlessServer:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """Answer a list."""
-        self.scores |= _scores()
+        self.scores |= _scores(self.kubeconfig)
         if self.endless_answer:
             answer = web.StreamResponse()
             await answer.prepare(request)
@@ -73,7 +80,7 @@ class EndlessServer:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[EndlessServer]:
     """Serve, and write a kubeconfig."""
-    served = EndlessServer()
+    served = EndlessServer(tmp_path / "kubeconfig")
     app = web.Application()
     app.router.add_get("/version", served.version)
     app.router.add_get("/{path:.*}", served.list)
@@ -87,7 +94,7 @@ async def server(tmp_path: Path) -> AsyncIterator[EndlessServer]:
         "users": [{"name": "nobody", "user": {}}],
         "current-context": "endless",
     }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    served.kubeconfig.write_text(yaml.safe_dump(kubeconfig))
     yield served
     await runner.cleanup()
 
