@@ -35,8 +35,9 @@ format: venv ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix . || true
 	@$(BIN)/ruff format .
 
-test: check ## Check, then all tests, on real control planes
-	@$(BIN)/python -m pytest
+WORKERS ?= 2
+test: check ## Check, then all tests, on real control planes, one for each worker: `make test WORKERS=4`
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 quick: venv ## Only the tests that need no control plane (seconds)
 	@$(BIN)/python -m pytest -m "not cluster and not slow"

@@ -35,10 +35,20 @@ _NEEDS = {
 }
 
 
+_ONE_HOST = ("tests/node", "tests/agent/rdma")
+"""Folders whose tests look at what the whole machine has: its control groups, its network. One worker runs all of them."""
+
+
+def _group(path: PurePosixPath) -> str:
+    """Return what one worker runs in one go: a file, whose fixtures are then made once, or all tests of the machine's host."""
+    return "host" if any(path.is_relative_to(folder) for folder in _ONE_HOST) else str(path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a control plane, before `-m` selects."""
+    """Mark the tests that need a control plane, before `-m` selects, and those that one worker runs together."""
     for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(PurePosixPath(item.location[0]))))
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
         if needed or {"node_binaries", "helm_program"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
@@ -163,7 +173,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 continue
             tests[group] += 1
             for name, value in report.user_properties:
-                on_cluster[str(value)] += name == _VERSION
+                if name == _VERSION:
+                    on_cluster[str(value)] += 1
     if not seconds:
         return
     terminalreporter.section("groups")
