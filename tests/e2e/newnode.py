@@ -7,21 +7,21 @@ from testbed.demo.nodes import h100
 from testbed.installation import Installation
 from testbed.nodes import simulated_nodes
 from tests.e2e.clusterobjects import objects
-from tests.e2e.tenant import SLICES, Tenant, device_slice, gates
+from tests.e2e.tenant import GATE, SLICES, Tenant, device_slice, gates
 
 CLASS = "gpu.apportion.dev"
 GUARD = {"key": "apportion.dev/guard", "effect": "NoSchedule"}
 BLUE = 'device.attributes["gpu.apportion.dev"].?colour.orValue("") == "blue"'
 
 
-async def unbound_and_ungated(tenant: Tenant, name: str) -> str:
-    """Wait until a pod has lost its gate and kube-scheduler has tried it; returns what it said."""
+async def seen_by_autoscalers(tenant: Tenant, name: str) -> None:
+    """Wait until condition PodScheduled of a pod is what autoscalers look for; it has its gate, so that kube-scheduler leaves it alone."""
     await tenant.event(name, "ShownToAutoscalers", "no node of the cluster")
-    said = await tenant.unschedulable(name)
+    assert "no node of the cluster could serve this pod" in await tenant.unschedulable(name)
     found = await tenant.pod(name)
-    assert gates(found) == []
-    assert "nodeName" not in found["spec"]
-    return said
+    assert gates(found) == [GATE]
+    [condition] = [each for each in found["status"]["conditions"] if each["type"] == "PodScheduled"]
+    assert condition["status"] == "False"
 
 
 async def comes(installation: Installation, tenant: Tenant, name: str) -> Json:

@@ -12,7 +12,7 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.deviceplugins import NVIDIA, asking
-from tests.e2e.newnode import BLUE, comes, unbound_and_ungated
+from tests.e2e.newnode import BLUE, comes, seen_by_autoscalers
 from tests.e2e.quotas import Quotas
 from tests.e2e.reserved import large_pod_is_served, reserving
 from tests.e2e.series import ONE_CARD, keeps_its_partition
@@ -172,7 +172,7 @@ async def test_a_pod_that_no_node_could_serve_is_seen_and_served_by_a_new_node_t
     await team.make(claim("blue", request(GPU, BLUE)))
     await team.make(pod("blue", "blue"))
 
-    await unbound_and_ungated(team, "blue")
+    await seen_by_autoscalers(team, "blue")
     assert (await comes(installation, team, "blue"))["spec"]["nodeName"] == "new"
     await team.end_by_force("blue")
 

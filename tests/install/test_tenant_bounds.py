@@ -73,6 +73,31 @@ class TenantBounds:
         assert done["spec"]["schedulingGates"] == [GATES[0]]
         await tenant.user.patch(path, {"spec": {"containers": image}})
 
+    async def test_of_a_status_the_operator_says_why_a_pod_behind_its_gate_is_not_scheduled(
+        self, tenant: Tenant
+    ) -> None:
+        """And nothing that kubelet or a scheduler says."""
+        pod = await make_pod(tenant.cluster, tenant.namespace, POD)
+        path = f"{tenant.pods}/{pod['metadata']['name']}/status"
+        [condition] = pod["status"]["conditions"]
+        shown = condition | {"reason": "Unschedulable", "message": "no node has such devices"}
+        for change in (
+            {"status": {"phase": "Failed"}},
+            {"status": {"nominatedNodeName": "n"}},
+            {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
+            {"status": {"conditions": [shown | {"status": "True"}]}},
+            {"status": {"conditions": [shown, {"type": "Ready", "status": "True"}]}},
+            {"status": {"conditions": []}},
+            {"metadata": {"annotations": {"a": "b"}}},
+        ):
+            with refused("changes nothing of a pod's status but why it is not scheduled"):
+                await tenant.operator.patch(path, change)
+        done = await tenant.operator.patch(path, {"status": {"conditions": [shown]}})
+        assert done["status"]["conditions"] == [shown]
+        await tenant.user.patch(path.removesuffix("/status"), {"spec": {"schedulingGates": []}})
+        with refused("changes nothing of a pod's status"):
+            await tenant.operator.patch(path, {"status": {"conditions": [condition]}})
+
     async def test_a_claim_in_use_keeps_its_protection(self, tenant: Tenant) -> None:
         """Its owner could delete it and have the devices given to others while the pod runs."""
         made = await make_claim(tenant.cluster, tenant.namespace)

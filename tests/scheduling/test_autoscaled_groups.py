@@ -1,4 +1,4 @@
-"""Groups for which the nodes of the cluster are too few lose their gates together, so that autoscalers see all of their pods."""
+"""Groups for which the nodes of the cluster are too few are shown together, so that autoscalers see all of their pods."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,14 +6,15 @@ from hypothesis import strategies as st
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
+from apportion.dra.pod import UNSCHEDULABLE
 from apportion.scheduling.autoscaling import PATIENCE
 from tests.observedcluster import Json, ObservedCluster, request
-from tests.scheduling.lookingfornodes import H100, H200, hold, looking, shown, waits
+from tests.scheduling.lookingfornodes import H100, H200, hold, looking, said, shown, waits
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import MODEL, fleet
 
 
-def test_of_a_group_all_waiting_pods_lose_the_gate_with_the_one_that_fits_nowhere() -> None:
+def test_of_a_group_all_waiting_pods_are_shown_with_the_one_that_fits_nowhere() -> None:
     """None of them starts without it."""
     world = fleet({"n1": ("h100", 4)})
     for name, expression in (("a", H100), ("b", H200)):
@@ -35,13 +36,41 @@ def group(world: ObservedCluster, least: int, *requests: Json) -> None:
         member(world, f"g{number}", f"g{number}", least=str(least))
 
 
-def test_a_group_for_which_all_nodes_are_too_few_loses_its_gates_together() -> None:
-    """Each of its pods would fit somewhere. A node more, and it keeps them, as does the part that may wait for more."""
+def test_a_group_for_which_all_nodes_are_too_few_is_shown_together() -> None:
+    """Each of its pods would fit somewhere. A node more, and it is not, nor is the part that may wait for more."""
     for nodes, least, expected in ((2, 3, {"g0", "g1", "g2"}), (3, 3, set()), (2, 2, set())):
         world = fleet({f"n{number}": ("h100", 2) for number in range(nodes)})
         hold(world, "other", "n0", "gpu-0", "gpu-1")
         group(world, least, *[request("gpu", count=2)] * 3)
         assert shown(world) == expected
+
+
+def test_a_group_is_hidden_together_when_the_nodes_would_be_enough() -> None:
+    """They are full then: its pods wait for others, as long as none of them fits nowhere."""
+    for fits, hidden in ((True, {"g0": False, "g1": False}), (False, {})):
+        world = fleet({"n1": ("h100", 1)})
+        group(world, 2, request("gpu"), request("gpu") if fits else request("gpu", expression=H200))
+        say = said(world)
+        say()
+        world.clock.now += PATIENCE
+        assert say() == {"g0": True, "g1": True}
+        for number in range(2):
+            seen_member(world, f"g{number}")
+        say()
+        world.clock.now += PATIENCE
+        assert say() == {}
+        world.node("n2", cpu="64")
+        devices = [{"name": "gpu-0", "attributes": {"model": {"string": "h100"}}}]
+        world.slice("n2", "n2-devices", {"devices": devices}, 1)
+        hold(world, "other", "n2", "gpu-0")
+        world.clock.now += PATIENCE
+        assert say() == hidden
+
+
+def seen_member(world: ObservedCluster, name: str) -> None:
+    """Let condition PodScheduled of a member say Unschedulable."""
+    raw = member(world, name, name, least="2")
+    world.see(PODS, raw | {"status": {"conditions": [{"type": "PodScheduled", "reason": UNSCHEDULABLE}]}})
 
 
 def test_a_group_is_asked_about_when_enough_of_its_pods_have_waited() -> None:
@@ -134,10 +163,10 @@ async def test_a_group_without_gates_is_served_together_when_nodes_come(unanswer
     wanted=st.lists(st.tuples(st.sampled_from(["h100", "h200"]), st.integers(1, 3)), min_size=1, max_size=5),
     least=st.integers(1, 5),
 )
-def test_a_group_that_empty_nodes_would_serve_keeps_its_gates(
+def test_a_group_that_empty_nodes_would_serve_is_not_shown(
     nodes: list[tuple[str, int]], wanted: list[tuple[str, int]], least: int
 ) -> None:
-    """By brute force over the places of its pods; pods of one kind lose them as soon as the nodes are too few."""
+    """By brute force over the places of its pods; pods of one kind are shown as soon as the nodes are too few."""
     world = fleet({f"n{number}": each for number, each in enumerate(nodes)})
     least = min(least, len(wanted))
     rows = [request("gpu", expression=f'{MODEL} == "{model}"', count=count) for model, count in wanted]

@@ -1,4 +1,4 @@
-"""Pods that only a new node would serve lose their gate, so that autoscalers see them."""
+"""Autoscalers see the pods that only a new node would serve, and those alone."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,12 +10,12 @@ from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE
 from apportion.scheduling.emptynodes import PUBLISHING
 from tests.observedcluster import GPU, ObservedCluster, request
-from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, looking, shown, waits
+from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, looking, said, seen, shown, waits
 from tests.scheduling.queued import MODEL, fleet
 from tests.steps import steps
 
 
-def test_a_pod_that_no_node_could_serve_even_empty_loses_its_gate() -> None:
+def test_autoscalers_see_a_pod_that_no_node_could_serve_even_empty() -> None:
     """A model that is not there, more devices than any node has, more cpu than any node has, labels that none has."""
     world = fleet({"n1": ("h100", 2), "n2": ("h100", 2)})
     hold(world, "other", "n1", "gpu-0", "gpu-1")
@@ -28,7 +28,7 @@ def test_a_pod_that_no_node_could_serve_even_empty_loses_its_gate() -> None:
     assert shown(world) == {"model", "count", "label", "cpu"}
 
 
-def test_a_pod_that_waits_for_others_devices_keeps_its_gate() -> None:
+def test_a_pod_that_waits_for_others_devices_is_not_shown() -> None:
     """The cluster is full: an autoscaler would help, but only where a policy says so."""
     for mode, expected in ((None, set()), ("WhenFull", {"p"}), ("Never", set())):
         world = fleet({"n1": ("h100", 1)})
@@ -39,7 +39,7 @@ def test_a_pod_that_waits_for_others_devices_keeps_its_gate() -> None:
         assert shown(world) == expected
 
 
-def test_never_means_that_a_pod_keeps_its_gate_whatever_it_asks_for() -> None:
+def test_never_means_that_a_pod_is_not_shown_whatever_it_asks_for() -> None:
     """For clusters whose nodes do not change."""
     world = fleet({"n1": ("h100", 1)})
     world.policy(queue={"autoscale": "Never"})
@@ -73,7 +73,7 @@ def test_while_an_agent_publishes_its_devices_anew_nobody_knows_what_its_node_ha
             world.clock.now += PATIENCE
             assert look() == {"model"}
         world.clock.now += PUBLISHING
-        assert look() == (set() if completed else {"p", "model"})
+        assert look() == ({"model"} if completed else {"p", "model"})
 
 
 def test_what_is_not_only_ours_to_hold_back_is_left_alone() -> None:
@@ -126,7 +126,7 @@ def test_what_is_held_for_a_demand_that_preempts_is_not_taken_for_used_up() -> N
 
 
 def test_a_claim_on_a_device_that_was_withdrawn_is_never_released() -> None:
-    """What it takes could not be known again; the pod keeps its gate, which is the safe side."""
+    """What it takes could not be known again; the pod is not shown, which is the safe side."""
     world = ObservedCluster()
     world.device_class("gpu")
     world.node("n1")
@@ -136,8 +136,8 @@ def test_a_claim_on_a_device_that_was_withdrawn_is_never_released() -> None:
     assert shown(world) == set()
 
 
-def test_a_demand_that_a_quota_keeps_waiting_keeps_its_gate() -> None:
-    """No node would help it; others of its shape lose theirs."""
+def test_a_demand_that_a_quota_keeps_waiting_is_not_shown() -> None:
+    """No node would help it; others of its shape are."""
     for mode in ("WhenNothingFits", "WhenFull"):
         world = fleet({"n1": ("h100", 1)})
         world.policy(queue={"autoscale": mode})
@@ -187,8 +187,8 @@ async def test_a_pass_costs_nothing_for_demands_that_were_looked_at(unanswered: 
     assert counts[0] == counts[1]
 
 
-async def test_when_a_node_comes_the_pod_is_served_though_it_has_no_gate(unanswered: Client) -> None:
-    """Its Event says what happened to the gate; it is never looked at again."""
+async def test_when_a_node_comes_the_pod_is_served(unanswered: Client) -> None:
+    """Its Event says what it waited for."""
     world = fleet({"n1": ("h100", 1)})
     waits(world, "p", request("gpu", expression=H200))
     cycle = world.cycle(unanswered)
@@ -196,12 +196,59 @@ async def test_when_a_node_comes_the_pod_is_served_though_it_has_no_gate(unanswe
     world.clock.now += PATIENCE
     cycle.once()
     assert ("p", "ShownToAutoscalers") in world.warned
-    world.pod("p", "p")
+    seen(world, "p")
     world.node("n2", cpu="64")
     devices = [{"name": "gpu-0", "attributes": {"model": {"string": "h200"}}}]
     world.slice("n2", "n2-devices", {"devices": devices}, 1)
     cycle.once()
     assert world.places() == {"p": "n2"}
+
+
+def test_what_is_not_seen_yet_is_said_again_and_later_pods_of_the_shape_are_shown_at_once() -> None:
+    """A write may fail; nobody asks the allocator again for what was answered."""
+    world = fleet({"n1": ("h100", 1)})
+    waits(world, "p", request("gpu", expression=H200))
+    say = said(world)
+    assert say() == {}
+    world.clock.now += PATIENCE
+    assert say() == {"p": True}
+    assert say() == {}
+    world.clock.now += PATIENCE
+    assert say() == {"p": True}
+    waits(world, "later", request("gpu", expression=H200))
+    assert say() == {}
+    seen(world, "p")
+    world.clock.now += PATIENCE
+    assert say() == {"later": True}
+    seen(world, "later")
+    for _ in range(3):
+        world.clock.now += PATIENCE
+        assert say() == {}
+
+
+def test_a_pod_is_hidden_again_when_a_node_came_that_others_took() -> None:
+    """An autoscaler would go on buying nodes for it; also by an operator that did not show it."""
+    for later in (False, True):
+        world = fleet({"n1": ("h100", 1)})
+        waits(world, "p", request("gpu", expression=H200))
+        say = said(world)
+        say()
+        world.clock.now += PATIENCE
+        assert say() == {"p": True}
+        seen(world, "p")
+        say = said(world) if later else say
+        say()
+        world.clock.now += PATIENCE
+        assert say() == {}
+        world.node("n2", cpu="64")
+        devices = [{"name": "gpu-0", "attributes": {"model": {"string": "h200"}}}]
+        world.slice("n2", "n2-devices", {"devices": devices}, 1)
+        hold(world, "other", "n2", "gpu-0")
+        world.clock.now += PATIENCE
+        assert say() == {"p": False}
+        waits(world, "p", request("gpu", expression=H200))
+        world.clock.now += PATIENCE
+        assert say() == {}
 
 
 @settings(max_examples=60)
@@ -214,7 +261,7 @@ async def test_when_a_node_comes_the_pod_is_served_though_it_has_no_gate(unanswe
     count=st.integers(1, 4),
     cpu=st.integers(1, 90),
 )
-def test_exactly_the_pods_lose_the_gate_that_no_node_could_serve_empty(
+def test_exactly_the_pods_are_shown_that_no_node_could_serve_empty(
     fleet_of: list[tuple[str, int]], held: int, model: str, count: int, cpu: int
 ) -> None:
     """By brute force: some node has enough devices of the model, and enough cpu."""

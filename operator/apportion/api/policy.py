@@ -135,9 +135,9 @@ class Queue(Model):
     most_reserved: Annotated[int, Field(ge=0, le=64)] = 8
     """For how many pods, or pod groups, devices are reserved at once: the first of the queue. 0: for none."""
     autoscale: Autoscale = Autoscale.WHEN_NOTHING_FITS
-    """When a pod that waits for devices loses its scheduling gate without them, so that cluster autoscalers see it as
-    unschedulable. WhenNothingFits: no node could serve it even if everything were free. WhenFull: it has waited for ten
-    seconds. Never: it keeps the gate until it has its devices."""
+    """When cluster autoscalers see a pod that waits for devices as unschedulable (condition PodScheduled); it keeps its scheduling
+    gate. WhenNothingFits: no node could serve it even if everything were free. WhenFull: it has waited for ten seconds.
+    Never: they do not."""
 
 
 class PreemptionMode(StrEnum):

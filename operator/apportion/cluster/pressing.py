@@ -49,7 +49,8 @@ def _goes_on(old: Pod | None, new: Pod) -> bool:
     """Say whether a pod that only our gate may have kept from its node has lost it, was bound, starts or runs."""
     if old is None or old.gates not in ((), (GATE,)) or new.gates or new.finished:
         return False
-    return replace(new, gates=old.gates, node=old.node, phase=old.phase, started=old.started) == old
+    before = replace(new, gates=old.gates, scheduled_at=old.scheduled_at, shown=old.shown)
+    return replace(before, node=old.node, phase=old.phase, started=old.started) == old
 
 
 def _awaits_its_pod(old: Claim | None, new: Claim, pods: PodIndex) -> bool:

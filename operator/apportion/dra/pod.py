@@ -23,6 +23,10 @@ DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 
 
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of condition PodScheduled that autoscalers look for (core/v1, PodReasonUnschedulable)."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodClaim:
     """One entry of `spec.resourceClaims`."""
@@ -46,6 +50,10 @@ class Pod:
     node: str | None = None
     """`spec.nodeName`, once bound."""
     gates: tuple[str, ...] = ()
+    scheduled_at: int | None = None
+    """Where among `status.conditions` PodScheduled is, of a pod behind a gate; the API server adds it when such a pod is made."""
+    shown: bool = False
+    """Whether that condition says Unschedulable though there is a gate, so that autoscalers see the pod."""
     claims: tuple[PodClaim, ...] = ()
     requests: Resources = field(default_factory=dict)
     """Resources as kube-scheduler counts them: sum of containers, maximum of init containers, plus overhead."""
@@ -88,15 +96,19 @@ class Pod:
         metadata = reading.table(raw, "metadata")
         spec = reading.table(raw, "spec")
         status = reading.table(raw, "status")
+        gates = tuple(
+            reading.text(row, "name", at=path)
+            for path, row in reading.rows(spec, "schedulingGates", at="spec")
+        )
+        scheduled_at, shown = _scheduled(status) if gates else (None, False)
         return cls(
             namespace=reading.text(metadata, "namespace", at="metadata", default=""),
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
             node=reading.text(spec, "nodeName", at="spec", default="") or None,
-            gates=tuple(
-                reading.text(row, "name", at=path)
-                for path, row in reading.rows(spec, "schedulingGates", at="spec")
-            ),
+            gates=gates,
+            scheduled_at=scheduled_at,
+            shown=shown,
             claims=_claims(spec, status),
             requests=_requests(spec),
             node_selector=dict(reading.table(spec, "nodeSelector", at="spec")),
@@ -117,6 +129,14 @@ class Pod:
             started=reading.text(status, "startTime", at="status", default=""),
             runtime=Runtime.from_json(metadata, spec),
         )
+
+
+def _scheduled(status: Json) -> tuple[int | None, bool]:
+    """Return where PodScheduled is among the conditions, and whether it says Unschedulable."""
+    for index, (_, row) in enumerate(reading.rows(status, "conditions", at="status")):
+        if row.get("type") == "PodScheduled":
+            return index, row.get("reason") == UNSCHEDULABLE
+    return None, False
 
 
 def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:

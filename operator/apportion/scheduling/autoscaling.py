@@ -1,9 +1,9 @@
-"""Autoscaling: pods that lose their gate without devices, so that cluster autoscalers see them as unschedulable.
+"""Autoscaling: pods that wait for a node that is not there, and that cluster autoscalers are to see as unschedulable.
 
-In: the demands that wait, their policies, which of them a quota keeps waiting, the clock. Out: pods, with the reason. An autoscaler looks at pods that kube-scheduler has tried in vain, and it does not
-try a pod behind a gate. So a pod that only a new node would serve loses its gate; the guard taint still keeps kube-scheduler
-off our devices, and when devices for it appear, it gets them as every pod without a gate does. A gate is never added again.
-The pods of a group lose theirs together: with the one that no node could serve, or where all nodes together have too little for enough of them.
+In: the demands that wait, their policies, which of them a quota keeps waiting, the clock. Out: pods, with the reason, and without one those that are no
+longer to be seen. An autoscaler goes by condition PodScheduled, and kube-scheduler does not try a pod behind a gate. So the condition is ours to write, and
+the gate stays: thousands of pods that nothing can serve would let kube-scheduler try them again and again, and nobody else.
+The pods of a group are shown together: with the one that no node could serve, or where all nodes together have too little for enough of them.
 """
 
 from collections.abc import Callable, Container, Generator, Iterable, Sequence
@@ -26,13 +26,15 @@ _REPEATED = 10.0
 """Seconds after which all is asked anew, if nodes or slices changed."""
 _AT_ONCE = 64
 """Demands that are looked at in one pass."""
+_ANSWERED = 10.0
+"""Seconds after which a pod is shown, or hidden, once more if it does not look so."""
 NOTHING_FITS = (
-    "no node of the cluster could serve this pod even if everything were free: the scheduling gate is removed, so that autoscalers see"
-    " it as unschedulable; when a node with such devices comes, it gets them"
+    "no node of the cluster could serve this pod even if everything were free: autoscalers see it as unschedulable; when a node with such"
+    " devices comes, it gets them"
 )
 FULL = (
-    "the pod has waited for devices: its policy has the scheduling gate removed (spec.queue.autoscale: WhenFull), so that autoscalers see it as"
-    " unschedulable; it gets devices when some are free, or a node with such devices comes"
+    "the pod has waited for devices: its policy lets autoscalers see it as unschedulable (spec.queue.autoscale: WhenFull); it gets devices"
+    " when some are free, or a node with such devices comes"
 )
 
 _Group: TypeAlias = tuple[str, str]
@@ -63,6 +65,10 @@ class Autoscaling:
         """Those of them that belong to one pod group, by group and by key."""
         self._shapes: dict[str, Shape] = {}
         """By key of a demand."""
+        self._nowhere: set[Shape] = set()
+        """Those that no node could serve, when it was asked last."""
+        self._said: dict[str, tuple[float, str]] = {}
+        """When a pod (UID) was returned, and with which reason; until it looks so."""
         self._unanswered: dict[Shape, None] = {}
         self._unanswered_groups: dict[_Group, None] = {}
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
@@ -81,7 +87,10 @@ class Autoscaling:
                 self._young[demand.key] = since.get(demand.key, now), demand
 
     def look(self) -> Generator[None, None, dict[str, tuple[Pod, str]]]:
-        """Return the pods that lose their gate now, by UID, with the reason; yields between nodes that are asked about."""
+        """Return the pods that autoscalers are to see from now on, by UID, with the reason, and without one those that they are not to see any more.
+
+        Yields between nodes that are asked about.
+        """
         now, found = self._clock(), dict[str, tuple[Pod, str]]()
         old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
         for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
@@ -94,6 +103,8 @@ class Autoscaling:
                 found |= self._shown([demand], FULL)
             elif shape is not None:
                 self._put(demand, shape)
+                if shape not in self._unanswered:
+                    found |= self._answer([demand], nowhere=shape in self._nowhere)
         at, epoch = self._asked
         if now - at >= _REPEATED and epoch != self._empty.epoch:
             self._asked = now, self._empty.epoch
@@ -105,15 +116,41 @@ class Autoscaling:
             served = (yield from self._empty.could_serve(asked[0], shape[0])) if asked else 1
             if served is None:
                 self._put_off(asked)
-            elif not served:
-                found |= self._shown(self._within_quota(asked), NOTHING_FITS)
+            else:
+                (self._nowhere.discard if served else self._nowhere.add)(shape)
+                found |= self._answer(asked, nowhere=not served)
             self._unanswered.pop(shape, None)
         for group in tuple(self._unanswered_groups):
             asked = list(self._groups.get(group, {}).values())
-            if asked == self._within_quota(asked) and (lack := (yield from self._lack(group, asked))):
-                found |= self._shown(asked, lack)
+            if asked == self._within_quota(asked):
+                lack = yield from self._lack(group, asked)
+                if lack:
+                    found |= self._shown(asked, lack)
+                elif not any(self._shapes.get(each.key) in (None, *self._nowhere) for each in asked):
+                    found |= self._hidden(asked)
             self._unanswered_groups.pop(group, None)
-        return {uid: row for uid, row in found.items() if self._snapshot.pods.get(uid) is row[0]}
+        return self._news(found)
+
+    def _answer(self, demands: Sequence[WaitingDemand], *, nowhere: bool) -> dict[str, tuple[Pod, str]]:
+        """Return what follows for demands of one shape from whether no node could serve it; of a group others may decide, too."""
+        asked = [each for each in demands if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
+        if nowhere:
+            return self._shown(self._within_quota(asked), NOTHING_FITS)
+        return self._hidden(each for each in asked if not _groups_of(each))
+
+    def _news(self, found: dict[str, tuple[Pod, str]]) -> dict[str, tuple[Pod, str]]:
+        """Return those that are there as they were and do not look so yet, with those that still do not after a while."""
+        now, pods = self._clock(), self._snapshot.pods
+        self._said |= {uid: (now, why) for uid, (pod, why) in found.items() if pods.get(uid) is pod}
+        news = {}
+        for uid, (at, why) in tuple(self._said.items()):
+            pod = pods.get(uid)
+            if pod is None or GATE not in pod.gates or pod.shown == bool(why):
+                del self._said[uid]
+            elif uid in found or now - at >= _ANSWERED:
+                self._said[uid] = now, why
+                news[uid] = pod, why
+        return news
 
     def _put(self, demand: WaitingDemand, shape: Shape) -> None:
         """Remember what decides about a demand."""
@@ -133,6 +170,7 @@ class Autoscaling:
         demand = self._alike[shape].pop(key)
         if not self._alike[shape]:
             del self._alike[shape]
+            self._nowhere.discard(shape)
             self._unanswered.pop(shape, None)
         for group in _groups_of(demand):
             del self._groups[group][key]
@@ -181,8 +219,7 @@ class Autoscaling:
             yield
         return (
             f"the nodes of the cluster have room for {room} of the {enough} pods that group {state.key} needs together, even if everything were"
-            " free: the scheduling gates of the group are removed, so that autoscalers see its pods as unschedulable; when nodes with such"
-            " devices come, they get them"
+            " free: autoscalers see its pods as unschedulable; when nodes with such devices come, they get them"
         )
 
     def _state(self, group: _Group, demands: Sequence[WaitingDemand]) -> PodGroupState | None:
@@ -203,6 +240,10 @@ class Autoscaling:
             group = group_of(pod, self._snapshot)
             pods |= {each.uid: each for each in group.pods} if group is not None else {}
         return {uid: (pod, why) for uid, pod in pods.items() if GATE in pod.gates and ready(pod)}
+
+    def _hidden(self, demands: Iterable[WaitingDemand]) -> dict[str, tuple[Pod, str]]:
+        """Return the pods of demands that autoscalers see."""
+        return {pod.uid: (pod, "") for demand in demands for pod in demand.pods if pod.shown}
 
 
 def _groups_of(demand: WaitingDemand) -> list[_Group]:

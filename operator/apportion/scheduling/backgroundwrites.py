@@ -53,6 +53,8 @@ class BackgroundWrites:
         """Until when a demand waits after a failed write, and how long the pause was."""
         self._ungating: set[str] = set()
         """Pods whose gate we are removing, or have removed and still observe."""
+        self._showing: set[str] = set()
+        """Pods of which we write that they are unschedulable, or are not."""
         self._clearing: set[str] = set()
         self._releasing: set[str] = set()
         self._making: set[Template] = set()
@@ -112,6 +114,12 @@ class BackgroundWrites:
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""
         return pod in self._ungating
+
+    def show(self, pod: Pod, why: str) -> None:
+        """Let autoscalers see a pod behind our gate, with the reason; without one no longer."""
+        if pod.uid not in self._showing:
+            self._showing.add(pod.uid)
+            self._spawn(self._show(pod, why))
 
     def clear(self, claim: Claim, why: str, reason: str) -> None:
         """Clear an allocation; `why` is for people, `reason` for the metric. Not while the pod that it is reserved for loses its gate."""
@@ -214,6 +222,16 @@ class BackgroundWrites:
         else:
             metrics.UNGATED.inc()
             _log.info("pod.ungated", pod=pod.key)
+
+    async def _show(self, pod: Pod, why: str) -> None:
+        try:
+            await self._writer.show(pod, why)
+        except (ApiError, NotLeading) as error:
+            _log.info("pod.not_shown", pod=pod.key, error=str(error))
+        else:
+            _log.info("pod.shown" if why else "pod.no_longer_shown", pod=pod.key)
+        finally:
+            self._showing.discard(pod.uid)
 
     async def _clear(self, claim: Claim, why: str, reason: str) -> None:
         try:

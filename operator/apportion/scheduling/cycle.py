@@ -235,8 +235,9 @@ class Cycle:
             # 6. Let autoscalers see pods that only a new node would serve.
             shown = yield from self._autoscaling.look()
             for pod, why in shown.values():
-                unservedevents.shown_to_autoscalers(self._recorder, pod, why)
-            self._writes.ungate([pod for pod, _ in shown.values()])
+                if why:
+                    unservedevents.shown_to_autoscalers(self._recorder, pod, why)
+                self._writes.show(pod, why)
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()

@@ -38,5 +38,5 @@ def unmanaged_class(recorder: Recorder, found: GuardedClaim) -> None:
 
 
 def shown_to_autoscalers(recorder: Recorder, pod: Pod, why: str) -> None:
-    """The pod lost its gate without devices."""
+    """The pod waits for a node that is not there."""
     recorder.warning(about_pod(pod), "ShownToAutoscalers", why)

@@ -1,6 +1,6 @@
 """Writer: the writes to claims, their templates and pods, fenced by the lease.
 
-In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
+In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates, pods that autoscalers see.
 Namespaces take turns where more writes wait than may be under way at once.
 Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
 test of the uid), so that the server refuses a stale decision.
@@ -17,10 +17,14 @@ from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
-from apportion.dra.pod import Pod
+from apportion.dra.pod import UNSCHEDULABLE, Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
+
+_SCHEDULED = "PodScheduled"
+_GATED = "Scheduling is blocked due to non-empty scheduling gates"
+"""What the API server writes when such a pod is made (pod strategy, applySchedulingGatedCondition)."""
 
 
 class Writer:
@@ -64,8 +68,8 @@ class Writer:
         Raises Overtaken when the claim changed since, Missing when it is gone, Unanswered when nobody knows.
         """
         async with self._turns.of(claim.namespace):
-            stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            change: dict[str, Any] = {"allocation": allocation.to_json() | {"allocationTimestamp": stamp}}
+            stamped = allocation.to_json() | {"allocationTimestamp": self._stamp()}
+            change: dict[str, Any] = {"allocation": stamped}
             if user is not None:
                 change["reservedFor"] = [{"resource": "pods", "name": user.name, "uid": user.uid}]
             await self._status(claim, version, change)
@@ -147,6 +151,35 @@ class Writer:
             with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
 
+    async def show(self, pod: Pod, why: str) -> None:
+        """Write condition PodScheduled of a pod behind our gate: Unschedulable with `why`; without it what the API server writes of a gate.
+
+        kube-scheduler writes nothing about a pod behind a gate. Raises Overtaken when the pod is another one, or its gates or conditions
+        changed.
+        """
+        if pod.scheduled_at is None:
+            return
+        async with self._turns.of(pod.namespace):
+            self._fence()
+            at = f"/status/conditions/{pod.scheduled_at}"
+            condition = {
+                "type": _SCHEDULED,
+                "status": "False",
+                "reason": UNSCHEDULABLE if why else "SchedulingGated",
+                "message": why or _GATED,
+                "lastTransitionTime": self._stamp(),
+            }
+            body = [
+                {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+                {"op": "test", "path": f"/spec/schedulingGates/{pod.gates.index(GATE)}/name", "value": GATE},
+                {"op": "test", "path": f"{at}/type", "value": _SCHEDULED},
+                {"op": "replace", "path": at, "value": condition},
+            ]
+            with suppress(Missing):
+                await self._client.patch(
+                    PODS, pod.name, body, namespace=pod.namespace, sub="status", how=JSON_PATCH
+                )
+
     async def make(self, template: Template) -> None:
         """Make a ResourceClaimTemplate, unless there is one of its name."""
         async with self._turns.of(template.namespace):
@@ -160,6 +193,9 @@ class Writer:
             }
             with suppress(Overtaken):
                 await self._client.create(CLAIM_TEMPLATES, body, namespace=template.namespace)
+
+    def _stamp(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _finalizers(self, claim: Claim, version: str, finalizers: list[str]) -> str:
         self._fence()
