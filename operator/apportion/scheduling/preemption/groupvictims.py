@@ -40,14 +40,15 @@ class AskedGroup:
         return sorted(frozenset().union(*(each.nodes or () for each in self.demands)))
 
 
-def asked_of(preemptor: Preemptor, decider: Decider, capacity: HostCapacity) -> AskedGroup | None:
-    """Return what to ask about a group; None where it or a member waits for something else, or no node suits it."""
+def asked_of(
+    preemptor: Preemptor, decider: Decider, capacity: HostCapacity, only: frozenset[str] | None
+) -> AskedGroup | None:
+    """Return what to ask about a group on the nodes of `only` (None: all); None where it or a member waits for something else, or no node suits it."""
     group = current_group(preemptor.members, decider.snapshot)
     if group is None:
         return None
-    demands = [
-        decider.candidates.ask_with_victims(member, capacity, capacity.nodes) for member in preemptor.members
-    ]
+    nodes = capacity.nodes if only is None else only
+    demands = [decider.candidates.ask_with_victims(member, capacity, nodes) for member in preemptor.members]
     found = tuple(each for each in demands if each is not None)
     return AskedGroup(group, preemptor, found) if len(found) == len(demands) else None
 

@@ -1,7 +1,8 @@
 """Preemptions: evicts pods for demands and groups that wait, and keeps what they give back for these.
 
 In: the demands and groups that were not served in a pass. Out: evictions in the background, reservations, and decisions for those
-whose devices have become free. One search for victims a second at most; for each of those that wait one preemption at a time.
+whose devices have become free. One search for victims a second at most, and one more on the nodes of one for which devices are reserved; for each of those that wait
+one preemption at a time.
 
 A preemption ends when its demand is served, by whatever devices; when the demand is gone; or when it was in vain. Nothing of it is
 written down: another leader finds the evicted pods ending, and reserves their devices for the demand again without any
@@ -20,7 +21,7 @@ from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
 from apportion.scheduling.preemption.guarantees import Guarantees
-from apportion.scheduling.preemption.holders import Holders
+from apportion.scheduling.preemption.holders import ClaimsByNode, Holders
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
@@ -122,7 +123,7 @@ class Preemptions:
                 if not self._serving.serve(preemption, capacity):
                     self._give_up(preemption)  # its scheduler refused the node
 
-    def consider(self, demands: Iterable[WaitingDemand], groups: Iterable[WaitingGroup]) -> None:
+    def consider(self, demands: Iterable[WaitingDemand], groups: Collection[WaitingGroup]) -> None:
         """Look after what is under way, and begin a preemption; `demands`, `groups`: those that waited in this pass."""
         now = self._clock()
         if not self._active and (now - self._searched < _PAUSE or not self._preemptors.exist()):
@@ -134,21 +135,28 @@ class Preemptions:
             return
         self._searched = now
         found = self._search.claims()
-        for preemptor in self._preemptors.first(demands, groups, self._active) if found.claims else ():
+        if found.claims:
+            # Who repeats a search before its time, on a few nodes, takes nobody's turn.
+            for some in self._preemptors.first(demands, groups, self._active):
+                self._search_for_one(some, found, capacity, now)
+
+    def _search_for_one(
+        self, preemptors: Iterable[Preemptor], found: ClaimsByNode, capacity: HostCapacity, now: float
+    ) -> None:
+        """Begin a preemption for the first of these for which anything can be done, or note that there are no victims for it."""
+        for preemptor in preemptors:
             if self._decider.quotas.stands_back(preemptor.members):
                 continue  # it waits for its quota, or others go before it
             evicts = self._preemptors.may_evict(preemptor)
             if evicts or found.ending:
-                nodes = frozenset(found.claims if evicts else found.ending)
-                only = self._preemptors.only(preemptor)
-                nodes = nodes if only is None else nodes & only
+                only, began = self._preemptors.only(preemptor), self._clock()
                 chosen = self._search.search(
-                    preemptor, found, nodes, capacity, self._in_progress(), evicts=evicts
+                    preemptor, found, only, capacity, self._in_progress(), evicts=evicts
                 )
                 if isinstance(chosen, Chosen):
                     self._start(preemptor, chosen, now)
                 else:
-                    self._preemptors.found_none(preemptor)
+                    self._preemptors.found_none(preemptor, began, evicts=evicts)
                     if only is None:
                         events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
                 return
@@ -214,18 +222,16 @@ class Preemptions:
         """Find other victims, now that some may not be evicted; what ends already costs nothing."""
         preemptor = preemption.preemptor
         self._drop(preemption)
-        chosen = None
+        chosen, began = None, self._clock()
         if preemption.tries < _TRIES:
             found, in_progress = self._search.claims(), self._in_progress()
-            chosen = self._search.search(
-                preemptor, found, found.claims.keys(), capacity, in_progress, evicts=True
-            )
+            chosen = self._search.search(preemptor, found, None, capacity, in_progress, evicts=True)
         if isinstance(chosen, Chosen):
             self._start(preemptor, chosen, now, preemption.tries + 1, preemption.evicted)
         elif preemption.evicted:
             self._give_up(preemption)
         else:
-            self._preemptors.found_none(preemptor)
+            self._preemptors.found_none(preemptor, began, evicts=True)
 
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)

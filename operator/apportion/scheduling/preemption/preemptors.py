@@ -5,12 +5,14 @@ may be evicted for one by now.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from heapq import nsmallest
 
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
+from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.groups import WaitingGroup, is_current_group
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.preemptor import Preemptor, of_demand, of_group
@@ -18,8 +20,24 @@ from apportion.scheduling.waiting import WaitingDemand, place_of
 
 _RETRIED = 15.0
 """Seconds until victims are searched once more for a demand that found none."""
+_OTHERS = 20.0
+"""Seconds at least until then for each second that the search took."""
 _ASKED = 16
 """How many are looked at, the first of the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class _InVain:
+    """One that found no victims."""
+
+    at: float
+    """When they were last searched on all nodes."""
+    latest: float
+    """When they were on some of them since."""
+    resumes: float
+    """When they may be searched once more at the earliest."""
+    evicts: bool
+    """Whether pods could be evicted for it then, and not only waited for."""
 
 
 class Preemptors:
@@ -33,10 +51,8 @@ class Preemptors:
         self._guarantees = guarantees
         self._cooldown = cooldown
         self._clock = clock
-        self._in_vain: dict[str, float] = {}
-        """When victims were last searched for a demand that found none, by key."""
-        self._repeated: dict[str, float] = {}
-        """When they were since, on some nodes, by key."""
+        self._in_vain: dict[str, _InVain] = {}
+        """By key."""
 
     def exist(self) -> bool:
         """Say whether pods may be evicted for anybody."""
@@ -52,55 +68,76 @@ class Preemptors:
     def first(
         self,
         demands: Iterable[WaitingDemand],
-        groups: Iterable[WaitingGroup],
+        groups: Collection[WaitingGroup],
         active: Collection[str],
-    ) -> list[Preemptor]:
-        """Return the first for which pods may be evicted, without those under way (keys)."""
+    ) -> tuple[list[Preemptor], list[Preemptor]]:
+        """Return the first for which pods may be evicted, without those under way (keys); and the first that repeat a search before its time."""
         found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
-        found += [each for group in groups if (each := of_group(group)) is not None]
-        self._in_vain = {key: at for key, at in self._in_vain.items() if self._clock() - at < _RETRIED}
-        self._repeated = {key: at for key, at in self._repeated.items() if key in self._in_vain}
+        found += [
+            each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
+        ]
+        now = self._clock()
+        self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _RETRIED}
         managed = self._snapshot.managed
         possible = [
-            each
+            (each, only)
             for each in found
             if each.key not in active
-            and self.only(each) != frozenset()
+            and (only := self.only(each)) != frozenset()
             and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
         ]
-        covered = self._guarantees.covered(each.demand for each in possible)
-        rows = (
-            # Who repeats a search before its time takes nobody's turn.
-            (each.key in self._in_vain, each.key not in covered, place_of(each.demand, managed), number, each)
-            for number, each in enumerate(possible)
+        covered = self._guarantees.covered(each.demand for each, _ in possible)
+        rows = [
+            (each.key not in covered, place_of(each.demand, managed), number, each, only is not None)
+            for number, (each, only) in enumerate(possible)
             if each.key in covered or self._goes_by_priority(each)
+        ]
+        due, repeated = (
+            [each for *_, each, _ in nsmallest(_ASKED, (row for row in rows if row[-1] is repeats))]
+            for repeats in (False, True)
         )
-        return [each for *_, each in nsmallest(_ASKED, rows)]
+        return due, repeated
+
+    def _resting(self, groups: Collection[WaitingGroup]) -> list[WaitingGroup]:
+        """Return groups for which devices are reserved, and which this pass does not look at, because they are large and were refused."""
+        known = {group.pod_group.key for group in groups}
+        heads = [each.head for each in self._decider.reservations.reserved]
+        return [
+            head
+            for head in heads
+            if isinstance(head, WaitingGroup)
+            and head.pod_group.key not in known
+            and is_current_group(head, self._snapshot)
+        ]
 
     def only(self, preemptor: Preemptor) -> frozenset[str] | None:
         """Return the nodes on which victims are searched for one now; None: on all.
 
-        One that found none waits, unless something changed where devices are reserved for it. A group waits: its searches take longer.
+        One that found none waits, unless something changed where devices are reserved for it. Searches for a group may take long: others get more time than
+        they do.
         """
-        key = preemptor.key
-        if key not in self._in_vain:
+        known = self._in_vain.get(preemptor.key)
+        if known is None or (not known.evicts and self.may_evict(preemptor)):
             return None
-        at = self._repeated.get(key, self._in_vain[key])
-        return (
-            self._decider.reservations.nodes_changed_since(key, at)
-            if preemptor.group is None
-            else frozenset()
-        )
+        if self._clock() < known.resumes:
+            return frozenset()
+        return self._decider.reservations.nodes_changed_since(key_of(preemptor.head), known.latest)
 
     def _goes_by_priority(self, preemptor: Preemptor) -> bool:
         """Say whether the policies of all of its claims let others go for it."""
         modes = (self.settings(member).mode for member in preemptor.members)
         return all(mode is not PreemptionMode.NEVER for mode in modes)
 
-    def found_none(self, preemptor: Preemptor) -> None:
-        """Leave one alone for a while: there are no victims for it where they were searched."""
-        searched = self._in_vain if preemptor.key not in self._in_vain else self._repeated
-        searched[preemptor.key] = self._clock()
+    def found_none(self, preemptor: Preemptor, began: float, *, evicts: bool) -> None:
+        """Leave one alone for a while: there are no victims for it where they were searched.
+
+        `began`: when the search did, by the clock. `evicts`: whether pods could be evicted.
+        """
+        now = self._clock()
+        resumes = now + (now - began) * _OTHERS
+        known = self._in_vain.get(preemptor.key)
+        at = now if known is None or known.evicts != evicts else known.at
+        self._in_vain[preemptor.key] = _InVain(at, now, resumes, evicts)
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""

@@ -127,19 +127,23 @@ class VictimSearch:
         self,
         preemptor: Preemptor,
         found: ClaimsByNode,
-        nodes: Collection[str],
+        only: frozenset[str] | None,
         capacity: HostCapacity,
         in_progress: InProgress,
         *,
         evicts: bool,
     ) -> Chosen | Counter[str]:
-        """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go."""
+        """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go.
+
+        `only`: the nodes that count (None: all). `evicts`: else nobody is evicted, and what ends anyway is looked for.
+        """
         demand = preemptor.demand
         try:
             self._decider.quotas.check(demand)
         except OverLimit:
             return Counter()  # what waits for its quota takes nothing from anybody
-        asking = self._asking(preemptor, found, nodes, capacity)
+        taken = found.claims.keys() if evicts else found.ending
+        asking = self._asking(preemptor, found, taken, only, capacity)
         if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
@@ -170,17 +174,24 @@ class VictimSearch:
         return left_alone
 
     def _asking(
-        self, preemptor: Preemptor, found: ClaimsByNode, nodes: Collection[str], capacity: HostCapacity
+        self,
+        preemptor: Preemptor,
+        found: ClaimsByNode,
+        nodes: Collection[str],
+        only: frozenset[str] | None,
+        capacity: HostCapacity,
     ) -> _Asking | None:
         """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
         if preemptor.group is not None:
-            group = asked_of(preemptor, self._decider, capacity)
+            group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
                 return None
             taken, others = looked_at(group.nodes, nodes, self._turn)
             self._turn += MOST_TAKEN
             rows = [*((name, found.claims[name]) for name in taken), *((name, []) for name in others)]
             return _Asking(preemptor, group, rows)
+        if only is not None:
+            nodes = only.intersection(nodes)
         asked = self._decider.candidates.ask_with_victims(preemptor.demand, capacity, nodes)
         if asked is None:
             return None
