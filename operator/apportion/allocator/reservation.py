@@ -75,6 +75,12 @@ class ReservationPlan:
     places: tuple[Place, ...]
     start: float | None
     """When all of them fit; None: nobody knows."""
+    nodes: frozenset[str] = field(init=False, compare=False, repr=False)
+    """The nodes of the devices."""
+
+    def __post_init__(self) -> None:
+        """Collect once what every pass reads."""
+        object.__setattr__(self, "nodes", frozenset(place.decision.node for place in self.places))
 
     @property
     def results(self) -> tuple[DeviceResult, ...]:
@@ -85,11 +91,6 @@ class ReservationPlan:
             for allocation in place.decision.allocations
             for result in allocation.results
         )
-
-    @property
-    def nodes(self) -> frozenset[str]:
-        """The nodes of the devices."""
-        return frozenset(place.decision.node for place in self.places)
 
 
 def plan_reservation(

@@ -40,10 +40,12 @@ class Reservation:
     changed: float = -math.inf
     """When something last changed on its nodes, by the clock, since it was made."""
 
-    @property
-    def key(self) -> str:
-        """The key of the allocator's state that holds the devices."""
-        return f"reserve:{key_of(self.head)}"
+    key: str = field(init=False)
+    """The key of the allocator's state that holds the devices."""
+
+    def __post_init__(self) -> None:
+        """Make the key, which stays as long as the head waits."""
+        self.key = f"reserve:{key_of(self.head)}"
 
 
 def is_earlier(found: ReservationPlan, known: ReservationPlan) -> bool:

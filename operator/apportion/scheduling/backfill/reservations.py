@@ -76,6 +76,7 @@ class Reservations(ReservedDevices):
                 if pod.runtime.flaw:
                     reservationevents.bad_runtime(self._recorder, pod)
         touched = self._nodes.begin()
+        self._in_vain.clear()
         if not self._reserved:
             self._exceeding = frozenset()
             return
@@ -158,8 +159,7 @@ class Reservations(ReservedDevices):
         most, others = queue_of(head, self._snapshot.managed).most_reserved, self._of_policy(head)
         if key_of(head) in self._reserved or len(others) < most:
             return True
-        own = self._priority(head)
-        return bool(most) and any(priority < own for priority, _ in others)
+        return bool(most) and others[0][0] < self._priority(head)
 
     def _planned_at(self, head: Head) -> float:
         known = self._reserved.get(key_of(head))
@@ -242,7 +242,7 @@ class Reservations(ReservedDevices):
     def _plan_without(
         self, released: Sequence[Reservation], head: Head, only: frozenset[str] | None
     ) -> ReservationPlan | None:
-        with self._released(released):
+        with self._put_back(), self._released(released):
             try:
                 return plan(head, self._endings, self._candidates, self._snapshot, now=self._now(), only=only)
             except BrokenInput:

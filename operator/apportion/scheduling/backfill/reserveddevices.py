@@ -4,8 +4,9 @@ In: reservations. Out: holds in the allocator's state under `reserve:<key>`, whi
 head's pods on the nodes; and, for those that may use them, all as it is without.
 """
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -56,6 +57,8 @@ class ReservedDevices:
         """Whether a reservation keeps devices that nobody uses, by key of its head; of some nobody has asked since their nodes changed."""
         self._moment = -1
         """How far the state's changes of nodes were read."""
+        self._in_vain: set[tuple[object, ...]] = set()
+        """What was asked about reserved devices in this pass in vain, since something changed."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._reserved
@@ -97,40 +100,48 @@ class ReservedDevices:
         They are its own reservation's, those of heads of lower priority, those that begin after it has ended, and those
         whose head preempts it. No node is named where that shows nothing more than the state does.
         """
-        usable = [each for each in self._reserved.values() if self._may_use(head, each)]
+        usable = self._usable(head, self._reserved.values())
         idle = self._idle()
         with self._released(usable):
             yield frozenset().union(*(each.plan.nodes for each in usable if each in idle))
 
     def offers(self, head: Head) -> bool:
         """Say whether devices are reserved that nobody uses and that these may."""
-        return not self.reuse or any(self._may_use(head, each) for each in self._idle())
+        return not self.reuse or bool(self._usable(head, self._idle()))
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
         """Return what to ask of the allocator, also about nodes whose room is kept for others and that it may use; or why no node could take the pods.
 
         `no_node`: the latter, if it is known as far as others are concerned.
         """
-        usable = [each for each in self._reserved.values() if each.room and self._may_use(demand, each)]
+        usable = self._usable(demand, (each for each in self._reserved.values() if each.room))
         if no_node is not None and not usable:
             return no_node
-        for each in usable:
-            capacity.keep(each.key, {})
-        try:
-            return self._candidates.ask(demand, capacity)
-        finally:
+        with self._put_back():
             for each in usable:
-                capacity.keep(each.key, each.room)
+                capacity.keep(each.key, {})
+            try:
+                return self._candidates.ask(demand, capacity)
+            finally:
+                for each in usable:
+                    capacity.keep(each.key, each.room)
 
     def decide(self, demand: WaitingDemand, asked: Demand, terms: Terms) -> Decision | None:
         """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing."""
-        usable = [each for each in self._idle() if self._may_use(demand, each)]
+        usable, state = self._usable(demand, self._idle()), self._snapshot.state
         nodes = frozenset().union(*(each.plan.nodes for each in usable)).intersection(asked.nodes or ())
         if not nodes:
             return None
-        with self._released(usable):
-            reserved = replace(asked, nodes=nodes)
-            return decide(self._snapshot.state, reserved, terms, prefer=self._candidates.idle)
+        # What decides whether it gets something: how devices are chosen among those that do does not.
+        query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
+        key = query, nodes, asked.excluded, *(each.key for each in usable)
+        if self.reuse and key in self._in_vain:
+            return None
+        with self._put_back(), self._released(usable):
+            found = decide(state, replace(asked, nodes=nodes), terms, prefer=self._candidates.idle)
+        if found is None:
+            self._in_vain.add(key)
+        return found
 
     @contextmanager
     def all_lifted(self) -> Iterator[None]:
@@ -155,6 +166,17 @@ class ReservedDevices:
         if reservation.room:
             self._capacity.keep(reservation.key, {})
 
+    @contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """Let what was read of the state stay true: what changes within the block is put back until its end, at once."""
+        state = self._snapshot.state
+        known = self._moment == state.moment
+        try:
+            yield
+        finally:
+            if known:
+                self._moment = state.moment
+
     def _idle(self) -> list[Reservation]:
         """Return the reservations that keep room, or devices which nobody uses; without the others all would be the same."""
         if not self.reuse:
@@ -162,32 +184,37 @@ class ReservedDevices:
         state, known = self._snapshot.state, self._keeping
         self._moment, changed = state.since(self._moment)
         if changed is None or changed or len(known) < len(self._reserved):
+            self._in_vain.clear()
             keys = {each.key for each in self._reserved.values()}
             for key, each in self._reserved.items():
                 if key not in known or changed is None or not each.plan.nodes.isdisjoint(changed):
                     known[key] = state.keeps(each.key, keys)
         return [each for key, each in self._reserved.items() if known[key] or each.room]
 
-    def _may_use(self, head: Head, reservation: Reservation) -> bool:
-        own = members_of(head)
-        if key_of(head) == key_of(reservation.head):
-            return True
-        if self._priority(head) > self._priority(reservation.head):
-            return True
-        start = reservation.plan.start
-        if start is not None:
-            runtimes = [self.runtime(demand) for demand in own]
-            latest = start - self._now() - STARTED
-            if all(runtime is not None and runtime <= latest for runtime in runtimes):
-                return True
-        return all(self._is_preempted(demand, reservation.head) for demand in own)
+    def _usable(self, head: Head, reservations: Iterable[Reservation]) -> list[Reservation]:
+        """Return those of some reservations whose devices these may use until their heads start."""
+        among = list(reservations)
+        if not among:
+            return among
+        own, key, priority = members_of(head), key_of(head), self._priority(head)
+        runtimes = [self.runtime(demand) for demand in own]
+        longest = max((each for each in runtimes if each is not None), default=0.0)
+        end = self._now() + STARTED + longest if None not in runtimes else math.inf
+        return [
+            each
+            for each in among
+            if (each.plan.start is not None and end <= each.plan.start)
+            or priority > self._priority(each.head)
+            or key_of(each.head) == key
+            or all(self._is_preempted(demand, each.head) for demand in own)
+        ]
 
     def _of_policy(self, head: Head) -> list[tuple[int, Reservation]]:
-        """Return the reservations of a head's policy, with the priorities of their heads."""
+        """Return the reservations of a head's policy, with the priorities of their heads, the lowest first."""
         managed = self._snapshot.managed
         if self._by_queue is None or self._by_queue[0] is not managed:
             self._by_queue = managed, {}
-            for each in self._reserved.values():
+            for each in sorted(self._reserved.values(), key=lambda each: self._priority(each.head)):
                 row = self._priority(each.head), each
                 self._by_queue[1].setdefault(id(queue_of(each.head, managed)), []).append(row)
         return self._by_queue[1].get(id(queue_of(head, managed)), [])
