@@ -18,6 +18,8 @@ from testbed.installation import Installation
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
 _OWN = "/apis/apportion.dev/v1alpha1"
+LAST = "step", "2"
+"""The label of objects that are applied once the pods without it run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,19 @@ class Example:
     def pods(self) -> list[str]:
         """Return the names of its pods."""
         return [each["metadata"]["name"] for each in self.objects if each["kind"] == "Pod"]
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the names of its own namespaces; with none it is applied into any."""
+        return tuple(each["metadata"]["name"] for each in self.objects if each["kind"] == "Namespace")
+
+    def pods_before_last(self) -> list[str] | None:
+        """Return the names of the pods that have to run before the objects with the label LAST come; None: there are none of these."""
+        last = [
+            each["metadata"] for each in self.objects if LAST in each["metadata"].get("labels", {}).items()
+        ]
+        names = {each["name"] for each in last}
+        return [name for name in self.pods() if name not in names] if last else None
 
     def differences(self, view: "View") -> list[str]:
         """Return in words what is not as expected; empty when everything is."""
@@ -125,10 +140,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of one namespace, read once."""
+    """The state of some namespaces, in which no name is twice, read once."""
 
     installation: Installation
-    namespace: str
+    namespaces: tuple[str, ...]
     pods: Mapping[str, Json]
     claims: Mapping[str, Json]
     devices: Mapping[tuple[str, str, str], Json]
@@ -139,21 +154,25 @@ class View:
     """By node: the partitions that exist in its simulated hardware."""
 
     @classmethod
-    async def of(cls, installation: Installation, namespace: str) -> "View":
+    async def of(cls, installation: Installation, *namespaces: str) -> "View":
         """Read everything."""
         api = installation.cluster.api
-        pods, _ = await api.items(f"/api/v1/namespaces/{namespace}/pods")
-        claims, _ = await api.items(f"{_RESOURCE}/namespaces/{namespace}/resourceclaims")
+        pods: list[Json] = []
+        claims: list[Json] = []
+        events: list[Json] = []
+        for each in namespaces:
+            pods += (await api.items(f"/api/v1/namespaces/{each}/pods"))[0]
+            claims += (await api.items(f"{_RESOURCE}/namespaces/{each}/resourceclaims"))[0]
+            events += (await api.items(f"/api/v1/namespaces/{each}/events"))[0]
         slices, _ = await api.items(f"{_RESOURCE}/resourceslices")
         partitions, _ = await api.items(f"{_OWN}/partitions")
         classes, _ = await api.items(f"{_RESOURCE}/deviceclasses")
-        events, _ = await api.items(f"/api/v1/namespaces/{namespace}/events")
         texts: dict[str, list[str]] = {}
         for event in events:
             texts.setdefault(event["involvedObject"]["name"], []).append(event.get("message", ""))
         return cls(
             installation,
-            namespace,
+            namespaces,
             {each["metadata"]["name"]: each for each in pods},
             {each["metadata"]["name"]: each for each in claims},
             {
@@ -206,11 +225,12 @@ class View:
 
     def environment(self, pod: str) -> dict[str, str]:
         """Return what CDI put into the environment of a pod's first container."""
-        node = self.pods.get(pod, {}).get("spec", {}).get("nodeName")
+        found = self.pods.get(pod, {})
+        node = found.get("spec", {}).get("nodeName")
         if node is None:
             return {}
         try:
-            record = self.installation.kubelets[node].record(pod, self.namespace)
+            record = self.installation.kubelets[node].record(pod, found["metadata"]["namespace"])
         except KeyError:
             return {}
         return {

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from testbed.appliedexamples import AppliedExamples
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.demo.display import Step, render
@@ -63,25 +64,26 @@ class Demo:
         async with self._step(f"install, {len(nodes)} nodes, operator and agents"):
             await installation.__aenter__()
         try:
+            applied = AppliedExamples(installation, self._examples, NAMESPACE)
             async with self._step(f"apply {len(self._examples)} examples"):
                 await cluster.kubectl("apply", "-f", str(EXAMPLES / "namespace.yaml"))
-                await cluster.kubectl("apply", "-n", NAMESPACE, *self._files())
+                await applied.apply()
             async with self._step("every example reaches its expected end"):
-                reached = await self._reached(installation)
+                reached = await self._reached(applied)
             if self._live is None:
                 self._console.print(render(self._view, [], self._left, self._examples))
             if self._keep and reached:
                 await self._wait_until_interrupted(cluster)
             async with self._step("clean up"):
-                clean = await self._cleaned(installation)
+                clean = await self._cleaned(applied)
         finally:
             await installation.__aexit__(None, None, None)
         return reached and clean
 
-    async def _reached(self, installation: Installation) -> bool:
+    async def _reached(self, applied: AppliedExamples) -> bool:
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
-            self._view = await View.of(installation, NAMESPACE)
+            self._view = await applied.view()
             self._left = {example.name: example.differences(self._view) for example in self._examples}
             self._draw()
             if not any(self._left.values()):
@@ -89,21 +91,15 @@ class Demo:
             await asyncio.sleep(_LOOK_SECONDS)
         return False
 
-    async def _cleaned(self, installation: Installation) -> bool:
+    async def _cleaned(self, applied: AppliedExamples) -> bool:
         """Delete the examples; warm partitions stay until their nodes are deleted."""
-        cluster = installation.cluster
-        await cluster.kubectl("delete", "-n", NAMESPACE, *self._files(), "--wait=false", "--ignore-not-found")
+        await applied.delete()
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
-            view = await View.of(installation, NAMESPACE)
-            held = [p for p in view.partitions if p["spec"].get("holder")]
-            if not view.pods and not view.claims and not held:
+            if not await applied.left():
                 return True
             await asyncio.sleep(_LOOK_SECONDS)
         return False
-
-    def _files(self) -> list[str]:
-        return [word for example in self._examples for word in ("-f", str(example.path))]
 
     async def _wait_until_interrupted(self, cluster: ControlPlane) -> None:
         self._console.print(

@@ -105,7 +105,7 @@ def _bound(view: View, example: Example) -> str:
             f"{record.running - record.bound:.2f} s"
             for kubelet in view.installation.kubelets.values()
             for record in kubelet.records.values()
-            if record.name in names and record.namespace == view.namespace and record.running
+            if record.name in names and record.namespace in view.namespaces and record.running
         )
         or "-"
     )

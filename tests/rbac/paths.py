@@ -5,9 +5,9 @@ from typing import Any
 
 from apportion.agent.devices.simulated.state import StateFile
 from testbed.api import Json
+from testbed.appliedexamples import AppliedExamples
 from testbed.demo.demo import read_examples
 from testbed.eventually import eventually
-from testbed.example import View
 from testbed.installation import Installation, SimulatedNode
 
 RESOURCE = "/apis/resource.k8s.io/v1"
@@ -28,11 +28,11 @@ class Paths:
     async def examples(self) -> None:
         """Every example reaches its end: claims, gates, partitions, a layout with its class, a refusal."""
         examples = read_examples()
-        files = [word for example in examples for word in ("-f", str(example.path))]
-        await self.cluster.kubectl("apply", "-n", self.namespace, *files)
+        applied = AppliedExamples(self.installation, examples, self.namespace)
+        await applied.apply()
 
         async def left() -> dict[str, list[str]]:
-            view = await View.of(self.installation, self.namespace)
+            view = await applied.view()
             found = {each.name: each.differences(view) for each in examples}
             return {name: texts for name, texts in found.items() if texts}
 
