@@ -60,6 +60,7 @@ FEATURES: Final = (
             "admission.yaml": "extended-resources-admission.yaml",
         },
     ),
+    Feature("components/web", ".Values.features.web"),
     Feature("components/adopt-foreign", ".Values.features.adoptForeign"),
     Feature(
         "components/imex-channels",
@@ -79,7 +80,6 @@ FEATURES: Final = (
 
 ELSEWHERE: Final = {
     "overlays/dev": "for Tilt; the chart's value agent.simulation gives simulated cards",
-    "components/web": "not a value yet: it changes the operator's variables and memory, which other values set already",
     "components/monitoring": "changes nothing of the base, needs the CRDs of prometheus-operator, and goes beside either installation",
 }
 """Folders that are no feature of the chart, and why."""

@@ -17,6 +17,8 @@ class Replaced:
     name: str
     path: Path
     lines: str
+    says: str = ""
+    """The folder of the feature whose changes below the entry are said by these lines, too; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +109,22 @@ def _workload(object_: tuple[str, str], role: str, log_format: int) -> tuple[Pla
         ),
         Replaced(*object_, (*_CONTAINER, "args", log_format), f"- --log-format={{{{ {own}.logFormat }}}}"),
         AddedItems(*object_, (*_CONTAINER, "args"), _more(f"{own}.extraArgs", 8)),
-        Replaced(*object_, (*_CONTAINER, "resources"), _entry("resources", f"{own}.resources", 8)),
     )
 
 
 PLACES: Final[tuple[Place, ...]] = (
     *_workload(_OPERATOR, "operator", 2),
+    Replaced(
+        *_OPERATOR,
+        (*_CONTAINER, "resources"),
+        _lines(
+            '{{- with include "apportion.operatorResources" . }}',
+            "resources:",
+            "  {{- . | nindent 10 }}",
+            "{{- end }}",
+        ),
+        says="components/web",
+    ),
     Replaced(*_OPERATOR, ("spec", "replicas"), "replicas: {{ int .Values.operator.replicas }}"),
     AddedKeys(
         *_OPERATOR,
@@ -122,6 +134,7 @@ PLACES: Final[tuple[Place, ...]] = (
     AddedKeys(*_OPERATOR, (*_CONTAINER, "args"), _entry("env", ".Values.operator.extraEnv", 8)),
     Guarded("PodDisruptionBudget", "apportion-operator", "gt (int .Values.operator.replicas) 1"),
     *_workload(_AGENT, "agent", 8),
+    Replaced(*_AGENT, (*_CONTAINER, "resources"), _entry("resources", ".Values.agent.resources", 8)),
     Replaced(*_AGENT, (*_POD, "tolerations"), _entry("tolerations", ".Values.agent.tolerations", 6)),
     Replaced(
         *_AGENT,

@@ -111,7 +111,8 @@ def _template(
                 put(file, number, change)
         for feature, objects in features:
             for change in changes(base[key], objects[key]):
-                put(file, number, change, feature)
+                if not _is_said(key, change, feature):
+                    put(file, number, change, feature)
         for place in PLACES:
             if (place.kind, place.name) == key:
                 _put_place(file, number, place)
@@ -163,6 +164,17 @@ def _on_condition(block: str, feature: Feature | None, otherwise: str = "") -> s
         return block
     other = f"\n{{{{- else }}}}\n{otherwise}" if otherwise else ""
     return f"{{{{- if {feature.condition} }}}}\n{block}{other}\n{{{{- end }}}}"
+
+
+def _is_said(key: tuple[str, str], change: Change, feature: Feature) -> bool:
+    """Say whether a place's lines have the change."""
+    return any(
+        isinstance(place, Replaced)
+        and (place.kind, place.name) == key
+        and place.says == feature.folder
+        and change.path[: len(place.path)] == place.path
+        for place in PLACES
+    )
 
 
 def _put_place(file: ManifestText, number: int, place: Place) -> None:

@@ -21,6 +21,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "components/preemption": {"preemption": True},
     "components/generic-devices": {"genericDevices": GENERIC},
     "components/extended-resources": {"extendedResources": True},
+    "components/web": {"web": True},
     "components/adopt-foreign": {"adoptForeign": True},
     "components/imex-channels": {"imexChannels": 8},
     "components/no-keyless-tolerations": {"noKeylessTolerations": True},

@@ -52,11 +52,12 @@ async def test_a_release_is_installed_upgraded_and_removed(
     simulation = {"cards": [{"model": "H100-80GB"}]}
     values = {
         "agent": {"simulation": simulation},
-        "features": {"nvidiaNames": True, "extendedResources": True},
+        "features": {"nvidiaNames": True, "extendedResources": True, "web": True},
     }
     notes = helm.done("upgrade", *release, "--dry-run=server", values=values, kubeconfig=cluster.kubeconfig)
     assert "are simulated" in notes
     assert "docs/from-device-plugins.md" in notes
+    assert f"kubectl -n {NAMESPACE} port-forward deployment/apportion-operator 8090" in notes
 
     helm.done("uninstall", "apportion", "--namespace", NAMESPACE, kubeconfig=cluster.kubeconfig)
     left = await versions(cluster, manifests)

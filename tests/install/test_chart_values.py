@@ -50,6 +50,11 @@ REFUSED = [
     ({"features": {"genericDevices": [{"type": "fpga"}]}}, "'driver'"),
     ({"features": {"genericDevices": [{"type": "fpga", "driver": "a'] || true"}]}}, "/driver"),
     ({"features": {"mig": True}}, "'mig' not allowed"),
+    ({"features": {"web": {"port": 8090}}}, "/features/web"),
+    (
+        {"operator": {"resources": {"limits": {"memory": "much"}}}, "features": {"web": True}},
+        "/limits/memory",
+    ),
 ]
 ODD: dict[str, dict[str, Any]] = {
     "none": {},
@@ -126,6 +131,31 @@ def test_what_is_emptied_is_gone(helm: Helm) -> None:
     for pod in pods(helm.objects(ODD["emptied"])):
         assert not {"priorityClassName", "tolerations"} & set(pod)
         assert "resources" not in pod["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "alone", "with_page"),
+    [
+        ({}, {"memory": "2Gi"}, {"memory": "4Gi"}),
+        ({"cpu": 2}, {"cpu": 2, "memory": "2Gi"}, {"cpu": 2, "memory": "4Gi"}),
+        ({"memory": "8Gi"}, {"memory": "8Gi"}, {"memory": "8Gi"}),
+        (None, None, None),
+    ],
+    ids=str,
+)
+def test_the_page_has_memory_of_its_own_unless_somebody_says_how_much(
+    helm: Helm, limits: dict[str, Any] | None, alone: dict[str, Any] | None, with_page: dict[str, Any] | None
+) -> None:
+    """A limit that a person has set for a large cluster is not lowered by the page's."""
+    for page, wanted in ((False, alone), (True, with_page)):
+        values = {"operator": {"resources": {"limits": limits}}, "features": {"web": page}}
+        (operator,) = [
+            pod["containers"][0]
+            for pod in pods(helm.objects(values))
+            if pod["containers"][0]["name"] == "operator"
+        ]
+        assert operator["resources"].get("limits") == wanted
+        assert ("--web-port=8090" in operator["args"]) is page
 
 
 def test_an_image_by_digest_goes_before_the_tag(helm: Helm) -> None:

@@ -15,8 +15,7 @@ def test_the_page_comes_with_the_component_only_and_no_port_is_opened(
     """Without it there is neither page nor right to read Events; with it, no port of container, Service or NetworkPolicy leads there."""
     base = rendered(binaries, "manifests")
     more = combined(binaries, tmp_path, "manifests", "manifests/components/web")
-    assert _variables(base) == {}
-    assert _variables(more) == {"WEB_PORT": "8090"}
+    assert _container(more)["args"] == [*_container(base)["args"], "--web-port=8090"]
     assert LISTS_EVENTS not in _named(base, "ClusterRole")["rules"]
     assert _named(more, "ClusterRole")["rules"] == [*_named(base, "ClusterRole")["rules"], LISTS_EVENTS]
     assert _container(more).get("ports") == _container(base).get("ports")
@@ -37,7 +36,3 @@ def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
     [found] = _named(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     container: dict[str, Any] = found
     return container
-
-
-def _variables(objects: list[dict[str, Any]]) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in _container(objects).get("env", ()) if "value" in each}

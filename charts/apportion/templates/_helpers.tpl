@@ -20,3 +20,14 @@
 {{- define "apportion.simulationName" -}}
 apportion-simulation-{{ .Values.agent.simulation | toYaml | sha256sum | trunc 10 }}
 {{- end -}}
+
+{{- /* What the operator's container may take: where nobody says how much memory, the page's is beside the operator's. */ -}}
+{{- define "apportion.operatorResources" -}}
+{{- $resources := deepCopy (.Values.operator.resources | default dict) -}}
+{{- if and (kindIs "map" $resources.limits) (not (hasKey $resources.limits "memory")) -}}
+{{- $_ := set $resources.limits "memory" (ternary "4Gi" "2Gi" .Values.features.web) -}}
+{{- end -}}
+{{- with $resources -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
