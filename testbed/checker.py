@@ -8,7 +8,7 @@ code with the product.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -31,7 +31,8 @@ class Checker:
     `claims`, `pods` and `partitions` are the current objects, by UID.
     """
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Installation, *, stays: float = _STAYS_SECONDS) -> None:
+        """`stays`: seconds that a rule over several objects is violated before that counts."""
         self.violations: dict[str, float] = {}
         """Each violation once, with the time (`time.time()`) at which it was seen first."""
         self.devices = Devices()
@@ -43,6 +44,7 @@ class Checker:
         self.on_allocation: Callable[[int], None] = lambda _: None
         """Called with `allocations` whenever it grows."""
         self._installation = installation
+        self._stays = stays
         self._suspects: dict[str, float] = {}
         self._reserved: dict[tuple[str, str], set[Use]] = {}
         """Devices by UIDs of pod and claim, as claims reserved them; also after both are gone."""
@@ -50,6 +52,8 @@ class Checker:
         """Title of each claim, by UID."""
         self._shared: set[tuple[str, rules.DeviceKey]] = set()
         """Claims (UID) with the devices that they share, by admin access or a share."""
+        self._listing = False
+        """Whether claims are changed to what they were at one moment, in any order."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -57,7 +61,7 @@ class Checker:
         api = self._installation.cluster.api
         reflectors = [
             Reflector(api, f"{_RESOURCE}/resourceslices", self._slice),
-            Reflector(api, f"{_RESOURCE}/resourceclaims", self._claim),
+            Reflector(api, f"{_RESOURCE}/resourceclaims", self._claim, together=self._claims_listed),
             Reflector(api, "/api/v1/pods", lambda uid, raw: _keep(self.pods, uid, raw)),
             Reflector(api, f"{_OWN}/partitions", lambda uid, raw: _keep(self.partitions, uid, raw)),
         ]
@@ -168,12 +172,26 @@ class Checker:
                 self._reserved[consumer["uid"], uid] = after
         if not after - before:
             return
-        pools = {use.device[:2] for use in after}
-        live = [use for each in self.claims.values() for use in rules.uses(each) if use.device[:2] in pools]
-        self._note(self._used_twice(live))
+        if not self._listing:
+            self._check_claims({use.device[:2] for use in after})
         if not before:
             self.allocations += 1
             self.on_allocation(self.allocations)
+
+    @contextmanager
+    def _claims_listed(self) -> Iterator[None]:
+        """Check claims that were listed when all of them are known: one may have what another one has lost meanwhile."""
+        self._listing = True
+        try:
+            yield
+        finally:
+            self._listing = False
+        self._check_claims(None)
+
+    def _check_claims(self, pools: set[tuple[str, str]] | None) -> None:
+        """Note what the claims have twice in these pools (driver, pool), or in all."""
+        every = (use for claim in self.claims.values() for use in rules.uses(claim))
+        self._note(self._used_twice(use for use in every if pools is None or use.device[:2] in pools))
 
     def _used_twice(self, live: Iterable[Use]) -> Iterator[str]:
         live = list(live)
@@ -193,7 +211,7 @@ class Checker:
                 suspects |= set(rules.unexplained(node, rows, self.partitions.values()))
             now = time.time()
             self._suspects = {text: self._suspects.get(text, now) for text in suspects}
-            self._note(text for text, since in self._suspects.items() if now - since > _STAYS_SECONDS)
+            self._note(text for text, since in self._suspects.items() if now - since > self._stays)
 
     def _rows(self, node: str) -> list[Row]:
         try:

@@ -59,6 +59,16 @@ class Layout:
         return f"https://127.0.0.1:{self.ports.apiserver}"
 
     @property
+    def etcd_data(self) -> Path:
+        """Etcd's folder."""
+        return self.folder / "etcd"
+
+    @property
+    def etcd_peer(self) -> str:
+        """The address by which etcd knows itself as a member."""
+        return f"http://127.0.0.1:{self.ports.etcd_peers}"
+
+    @property
     def audit_log(self) -> Path:
         """Where the API server writes one JSON line per request."""
         return self.folder / "audit.log"
@@ -83,9 +93,9 @@ def commands(layout: Layout, *, client_qps: int | None) -> Mapping[str, list[str
 
 
 def _etcd(layout: Layout) -> list[str]:
-    client, peer = (f"http://127.0.0.1:{port}" for port in (layout.ports.etcd, layout.ports.etcd_peers))
+    client, peer = f"http://127.0.0.1:{layout.ports.etcd}", layout.etcd_peer
     return [
-        f"--data-dir={layout.folder / 'etcd'}",
+        f"--data-dir={layout.etcd_data}",
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
         f"--listen-peer-urls={peer}",

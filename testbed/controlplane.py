@@ -142,6 +142,11 @@ class ControlPlane:
         return dict(self._processes)
 
     @property
+    def layout(self) -> Layout:
+        """Files and ports."""
+        return self._layout
+
+    @property
     def server(self) -> str:
         """The API server's address."""
         return self._layout.server

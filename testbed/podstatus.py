@@ -18,7 +18,8 @@ def running(pod: Json, address: str) -> Json:
     return {
         "phase": "Running",
         "podIP": address,
-        "podIPs": [{"ip": address}],
+        # A pod that runs for the second time, after a restore of etcd, has an address.
+        "podIPs": [{"$patch": "replace"}, {"ip": address}],
         "hostIP": "127.0.0.1",
         "startTime": started,
         "conditions": [

@@ -55,13 +55,14 @@ _KUBERNETES = Project(
 )
 _ETCD = Project(
     name="etcd",
-    packages={"etcd": "go.etcd.io/etcd/server/v3"},
+    packages={"etcd": "go.etcd.io/etcd/server/v3", "etcdutl": "go.etcd.io/etcd/etcdutl/v3"},
     site="https://github.com/etcd-io/etcd/releases/download",
     variable="APPORTION_ETCD_RELEASE_URL",
     file="v{version}/etcd-v{version}-linux-{arch}.tar.gz",
     sums="v{version}/SHA256SUMS",
-    member="etcd-v{version}-linux-{arch}/etcd",
+    member="etcd-v{version}-linux-{arch}/{name}",
     version="3.6.14",
+    version_arguments={"etcdutl": ("version",)},
 )
 _CONTAINERD = Project(
     name="containerd",

@@ -6,6 +6,7 @@ In: a path. Out: a call for every object that is added, changed or deleted.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import aiohttp
 
@@ -22,13 +23,23 @@ Changed = Callable[[str, Json | None], None]
 class Reflector:
     """Calls `changed(uid, object)` for every object now and later, and `changed(uid, None)` when one is gone.
 
-    Objects that were deleted while no watch was open are reported too.
+    Objects that were deleted while no watch was open are reported too. What a list reports has happened at one moment, not in the
+    order in which it is reported: it is reported within `together()`.
     """
 
-    def __init__(self, api: Api, path: str, changed: Changed, **parameters: str) -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        changed: Changed,
+        *,
+        together: Callable[[], AbstractContextManager[None]] = nullcontext,
+        **parameters: str,
+    ) -> None:
         self._api = api
         self._path = path
         self._changed = changed
+        self._together = together
         self._parameters = parameters
         self._known: set[str] = set()
         self.listed = asyncio.Event()
@@ -52,11 +63,12 @@ class Reflector:
     async def _list(self) -> str:
         objects, version = await self._api.items(self._path, **self._parameters)
         found = {item["metadata"]["uid"]: item for item in objects}
-        for uid in self._known - found.keys():
-            self._changed(uid, None)
-        self._known = set(found)
-        for uid, item in found.items():
-            self._changed(uid, item)
+        with self._together():
+            for uid in self._known - found.keys():
+                self._changed(uid, None)
+            self._known = set(found)
+            for uid, item in found.items():
+                self._changed(uid, item)
         self.listed.set()
         return version
 

@@ -10,6 +10,7 @@ import structlog
 from hypothesis import settings
 from rich.console import Console
 
+from testbed.backup import ETCDUTL
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
@@ -72,7 +73,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
             except MissingBinariesError as error:
                 pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
-    for fixture, program in (("kueue_program", KUEUE), ("helm_program", "helm")):
+    for fixture, program in (
+        ("kueue_program", KUEUE),
+        ("helm_program", "helm"),
+        ("etcdutl_program", ETCDUTL),
+    ):
         if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
             with capture.global_and_fixture_disabled():
                 asyncio.run(provide(DEFAULT, [program], console=Console(stderr=True)))
@@ -111,6 +116,12 @@ async def kueue_program() -> Path:
 async def helm_program() -> Path:
     """Give the program of Helm, which is there since the tests were collected."""
     return (await provide(DEFAULT, ["helm"], console=Console(stderr=True)))["helm"]
+
+
+@pytest.fixture(scope="session")
+async def etcdutl_program() -> Path:
+    """Give etcd's program for files, which is there since the tests were collected."""
+    return (await provide(DEFAULT, [ETCDUTL], console=Console(stderr=True)))[ETCDUTL]
 
 
 @pytest.fixture(scope="session")

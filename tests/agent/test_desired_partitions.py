@@ -43,6 +43,22 @@ def test_an_older_event_does_not_undo_a_newer_answer() -> None:
     assert [p.metadata.generation for p in desired.all()] == [2]
 
 
+def test_a_restored_history_replaces_what_was_newer_and_what_was_gone() -> None:
+    """Etcd was restored: the holder is who it was then, and a UID comes back."""
+    heard: list[str] = []
+    desired = DesiredPartitions(lambda changed: heard.append(changed.metadata.resource_version))
+    desired.observe(PARTITIONS, "ADDED", partition(8, generation=2))
+    desired.observe(PARTITIONS, "ADDED", partition(9, uid="gone"))
+    desired.observe(PARTITIONS, "DELETED", partition(9, uid="gone"))
+    heard.clear()
+    desired.observe(PARTITIONS, "RESTORED", partition(3))
+    desired.observe(PARTITIONS, "RESTORED", partition(4, uid="gone"))
+    assert [p.metadata.resource_version for p in desired.all()] == ["3", "4"]
+    assert heard == ["3", "4"]
+    desired.observe(PARTITIONS, "MODIFIED", partition(5, uid="gone"))
+    assert [p.metadata.resource_version for p in desired.all()] == ["3", "5"]
+
+
 def test_only_what_asks_for_something_else_wakes_the_worker() -> None:
     """The echo of our own status would wake its writer for ever; a new holder, a deletion and an end do."""
     heard: list[Partition] = []

@@ -99,6 +99,38 @@ async def test_a_restore_does_not_free_what_is_being_written(server: ApiServer) 
         assert snapshot.state.holders(CARD) == (found.uid,)
 
 
+async def test_a_restore_frees_what_depended_on_a_version_that_is_lost(server: ApiServer) -> None:
+    """The answer was lost with the server: no later version would ever settle it, where versions went back."""
+    server.put(CLAIMS, claim("waits"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("waits", state="protected"))
+        sent = server.get(CLAIMS, "waits", "team")["metadata"]["resourceVersion"]
+        await eventually(lambda: version(snapshot, "waits"), lambda found: found == sent)
+        found = snapshot.claim("team", "waits")
+        assert found is not None
+        assert snapshot.sent(snapshot.assume(found, Allocation((DeviceResult("r", CARD),))), sent)
+        assert snapshot.state.holders(CARD) == (found.uid,)
+        server.restore(backup)
+        await eventually(lambda: version(snapshot, "waits"), lambda now: now < sent, within=10)
+        assert snapshot.state.holders(CARD) == ()
+        assert len(snapshot.assumed) == 0
+
+
+async def test_an_object_that_was_gone_comes_back_where_versions_were_raised(server: ApiServer) -> None:
+    """No other object differs. What nobody knows and is older than all that was observed is of another history."""
+    server.put(CLAIMS, claim("stays"))
+    server.put(CLAIMS, claim("deleted"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.drop(CLAIMS, "deleted", "team")
+        await eventually(lambda: names(snapshot), lambda found: found == {"stays"})
+        expired = [failed(410, "too old resource version")]
+        server.fault = lambda request: expired.pop() if "watch" in request.query and expired else None
+        server.restore((backup[0] + 10_000, backup[1]))
+        await eventually(lambda: names(snapshot), lambda found: found == {"stays", "deleted"}, within=10)
+
+
 async def test_a_restore_that_raised_the_version_is_noticed_by_its_objects(server: ApiServer) -> None:
     """`etcdutl snapshot restore --bump-revision`: the watch is too old (410), and objects are older than they were."""
     server.put(CLAIMS, claim("changed"))

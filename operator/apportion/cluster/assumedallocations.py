@@ -78,6 +78,13 @@ class AssumedAllocations:
             return None
         return self._open.pop(claim.uid)
 
+    def lost(self, claim: Claim | None) -> Assumption | None:
+        """Return the assumption whose write depends on a version that a restored claim has lost: no server carries it out any more."""
+        assumption = self._open.get(claim.uid) if claim is not None else None
+        if claim is None or assumption is None or number(claim.version) >= (assumption.depends or 0):
+            return None
+        return assumption
+
     def __len__(self) -> int:
         return len(self._open)
 

@@ -192,9 +192,10 @@ class Reflector:
                     self._report("RESTORED" if restored else "ADDED", item)
                     if len(found) % _PART == 0:
                         await asyncio.sleep(0)
-                elif restored or before is None or own > before.version:
+                elif restored or own > (before.version if before is not None else self._observed):
                     changed.append(item)
-                elif own < before.version:
+                elif before is None or own < before.version:
+                    # An older version, or an object that was gone: only another history has either.
                     await self._relist(restored=True)
                     return
             token = page["metadata"].get("continue") or ""

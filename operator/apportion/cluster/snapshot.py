@@ -93,10 +93,12 @@ class Snapshot:
         self._managed: ManagedClasses | None = None
 
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> None:
-        """Take in one watch event: ADDED, MODIFIED or DELETED. Never raises for what the object holds."""
+        """Take in one watch event: ADDED, MODIFIED, DELETED or RESTORED. Never raises for what the object holds."""
         old, new = self._store.observe(kind, change, raw)
         if old is not None or new is not None:
             self._changed(kind, raw["metadata"]["uid"], old, new)
+        if change == "RESTORED" and (lost := self.assumed.lost(self.claims.get(raw["metadata"]["uid"]))):
+            self.forget(lost)
 
     # Reading. ------------------------------------------------------------------------------------------------
 
@@ -155,8 +157,7 @@ class Snapshot:
         False: the watch has shown a later version already, so that the write would be refused; the devices are free again.
         """
         assumption.depends = number(version)
-        claim = self.claims.get(assumption.uid)
-        if claim is not None and number(claim.version) > assumption.depends:
+        if (claim := self.claims.get(assumption.uid)) and number(claim.version) > assumption.depends:
             self.forget(assumption)
         return self.assumed.holds(assumption)
 
@@ -293,8 +294,7 @@ class Snapshot:
 
     def _host_changed(self, name: str) -> None:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
-        node = self.node(name)
         self.changes.host(name)
-        if node is not None:
+        if (node := self.node(name)) is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))

@@ -43,9 +43,12 @@ class DesiredPartitions:
         """Called with every Partition that came, went, or now asks for something else."""
 
     def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
-        """Take a watch event, or the answer to one of our own writes."""
+        """Take a watch event, or the answer to one of our own writes; what is RESTORED replaces what was newer, or gone."""
         uid = item["metadata"]["uid"]
-        if uid in self._deleted:
+        restored = change == "RESTORED"
+        if restored and uid in self._deleted:
+            self._deleted.remove(uid)
+        elif uid in self._deleted:
             return
         if change == "DELETED":
             self._deleted.append(uid)
@@ -59,14 +62,14 @@ class DesiredPartitions:
             # The schema refuses such objects; one that an older schema admitted must not stop the others.
             _log.error("partition.unreadable", partition=item["metadata"].get("name"), error=str(error))
             return
-        self.add(partition)
+        self.add(partition, restored=restored)
 
-    def add(self, partition: Partition) -> None:
-        """Take a Partition in one version, unless a newer one is known."""
+    def add(self, partition: Partition, *, restored: bool = False) -> None:
+        """Take a Partition in one version, unless a newer one is known that no restored history has replaced."""
         uid = partition.metadata.uid
         known = self._by_uid.get(uid)
         # The event of an older write must not undo the answer to a newer one.
-        if known is not None and _version(known) >= _version(partition):
+        if known is not None and not restored and _version(known) >= _version(partition):
             return
         self._by_uid[uid] = partition
         # The event of a status that we wrote ourselves changes nothing: it would wake its writer again and again.
