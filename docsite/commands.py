@@ -26,13 +26,13 @@ def page() -> Page:
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each command that does something, with the words that call it."""
+    """Yield each command that does something or has options of its own, with the words that call it."""
     yield from _below((_PROGRAM,), typer.main.get_command(app))
 
 
 def _below(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     inner: Mapping[str, Any] = getattr(command, "commands", {})
-    if not inner:
+    if not inner or command.params:
         yield words, command
     for name in sorted(inner):
         yield from _below((*words, name), inner[name])

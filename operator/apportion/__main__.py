@@ -1,6 +1,7 @@
 """The command line of apportion; no other module reads arguments or environment variables."""
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -15,7 +16,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
-from apportion.cli import allocate, migrate, node, release, select
+from apportion.cli import allocate, completion, migrate, node, release, select
 from apportion.cli.answers import defrag
 from apportion.cli.answers.fit import fit
 from apportion.cli.answers.free import free
@@ -35,7 +36,7 @@ app = typer.Typer(
     help="Allocates accelerators for Kubernetes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=False,  # typer's own asks which shell it runs in, which a launcher, a pipe or a container hides
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -197,6 +198,7 @@ def _xids(text: str) -> frozenset[int]:
         raise typer.BadParameter(f"{text!r} is no list of numbers", param_hint="--ignore-xids") from None
 
 
+app.callback()(completion.options)
 app.command()(crds)
 
 
@@ -252,7 +254,9 @@ def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) ->
 
 def main() -> None:
     """Run the command line."""
-    app()
+    if completion.VARIABLE in os.environ:
+        completion.begin()
+    app(complete_var=completion.VARIABLE)
 
 
 if __name__ == "__main__":

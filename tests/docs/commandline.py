@@ -84,12 +84,17 @@ def _of_inner(words: Sequence[str]) -> Iterator[str]:
 
 def _apportion(words: Sequence[str]) -> Iterator[str]:
     plain = [word for word in words if not word.startswith("-")]
-    found = [(names, command) for names, command in commands() if tuple(plain[: len(names) - 1]) == names[1:]]
+    first = "".join(words[:1]).startswith("-")
+    found = [
+        (names, command)
+        for names, command in commands()
+        if tuple(plain[: len(names) - 1]) == names[1:] and (names[1:] or first)
+    ]
     if not found:
         if set(words) - {"--help", "-h"}:
             yield "apportion has no such command"
         return
-    command = found[0][1]
+    command = found[-1][1]
     known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {
         "--help",
         "-h",
