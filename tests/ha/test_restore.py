@@ -23,8 +23,8 @@ from tests.e2e.tenant import LEASE, OWN, Tenant
 CUT_SECONDS = 1.5
 STOP_SECONDS = 2.0
 """How long containers of pods that vanished go on."""
-LATE_SECONDS = 20.0
-"""For how long watches may show different histories: a server that is asked for versions which it has lost answers after seconds."""
+LATE_SECONDS = 60.0
+"""For how long watches may show different histories: a server that is asked for versions which it has lost answers after seconds, and one old list is not believed."""
 REVISIONS = 300
 """Versions that are lost beside those of the pods: a watch that goes on must not find that the new history has reached them."""
 _LOOK_SECONDS = 0.02
