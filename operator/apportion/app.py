@@ -38,6 +38,7 @@ from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.defrag.policies import DefragPolicies
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
@@ -115,13 +116,16 @@ class App:
         self._quotas = QuotaStatuses(
             client, self.snapshot, self.cycle.quotas, fence=self.lease.fence, now=now
         )
+        self._defrag = DefragPolicies(
+            client, self.snapshot, self.cycle.decider, fence=self.lease.fence, now=now, clock=clock
+        )
         reflect = partial(Reflector, client, observe=self.snapshot.observe)
         self._volumes = [
             reflect(kind=kind, optional=True)
             for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
         ]
         self._reflectors = [reflect(kind=kind, optional=kind in kinds.OPTIONAL) for kind in kinds.OBSERVED]
-        self._reflectors += self._volumes
+        self._reflectors += [*self._volumes, reflect(kind=kinds.DEFRAGS, optional=True)]
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         metrics.LEASE_REMAINING.set_function(self.lease.remaining)
@@ -249,6 +253,7 @@ class App:
             group.create_task(self.cycle.run())
             group.create_task(self.partitions.run())
             group.create_task(self._quotas.run())
+            group.create_task(self._defrag.run())
 
     async def _upkeep(self) -> None:
         synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))

@@ -18,6 +18,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import (
     CLAIMS,
     CLASSES,
+    DEFRAGS,
     EVENTS,
     LAYOUTS,
     LEASES,
@@ -39,7 +40,7 @@ Json = dict[str, Any]
 Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
 Fault = Callable[[web.Request], web.Response | None]
 KINDS = (
-    CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NAMESPACES, NODES, PARTITIONS, PODS, POD_GROUPS, POLICIES, QUOTAS, SLICES,
+    CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NAMESPACES, NODES, PARTITIONS, PODS, POD_GROUPS, POLICIES, QUOTAS, DEFRAGS, SLICES,
     TAINT_RULES,
 )  # fmt: skip
 

@@ -10,10 +10,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from apportion.app import MANAGER as OPERATORS
-from apportion.cli.answers import movables
 from apportion.cli.answers.defrag import app
 from apportion.cluster.kinds import PODS
 from apportion.dra.groupmembership import GROUP, LEAST
+from apportion.scheduling.defrag import movables
 from tests.cli.worlds import Cluster, profile_request
 from tests.observedcluster import GPU, request
 

@@ -26,12 +26,17 @@ QUOTA: Json = {
     "namespaceSelector": {"matchLabels": {"team": "a"}},
     "resources": [{"name": "gpus", "deviceClass": "gpu.apportion.dev", "guaranteed": 2, "limit": 4}],
 }
+DEFRAG: Json = {
+    "free": {"wholeCards": {"deviceClass": "gpu.apportion.dev"}},
+    "schedule": "0 3 * * *",
+}
 RECLAIMS: Json = {"reclaimWithinCohort": "Any"}
 KINDS = {
     "Partition": ("partitions", PARTITION),
     "PartitionLayout": ("partitionlayouts", LAYOUT),
     "AllocationPolicy": ("allocationpolicies", POLICY),
     "AcceleratorQuota": ("acceleratorquotas", QUOTA),
+    "DefragPolicy": ("defragpolicies", DEFRAG),
 }
 
 
@@ -100,6 +105,21 @@ ACCEPTED = [
             ],
         },
         id="a ladder with every word",
+    ),
+    pytest.param("DefragPolicy", {}, id="a policy that recommends"),
+    pytest.param(
+        "DefragPolicy",
+        {
+            "free": {"roomFor": {"deviceClass": "mig.apportion.dev", "count": 2}},
+            "nodeSelector": {"matchLabels": {"pool": "shared"}},
+            "mode": "Evict",
+            "timeZone": "America/Argentina/Buenos_Aires",
+            "window": "2h",
+            "cooldown": "0s",
+            "threshold": 2,
+            "maxRestarts": 64,
+        },
+        id="a policy that evicts, with everything",
     ),
     pytest.param("AcceleratorQuota", {}, id="a quota by class"),
     pytest.param("AcceleratorQuota", RECLAIMS | {"cohort": "x"}, id="a quota that reclaims"),

@@ -139,6 +139,10 @@ class State:
         stranding.update(self.learned.typical, self._node_classes)
         return stranding.nodes(self, host, query, self._node_classes)
 
+    def held(self) -> Mapping[str, tuple[DeviceResult, ...]]:
+        """Return what every key holds now (a copy)."""
+        return self._holdings.held_by_key()
+
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from apportion.api import GROUP, VERSION
+from apportion.api.defrag import DefragPolicy
 from apportion.api.layout import PartitionLayout
 from apportion.api.model import Model
 from apportion.api.partition import Partition
@@ -84,6 +85,19 @@ DEFINITIONS = (
             ("Pending", "integer", ".status.pending"),
             ("Share", "integer", ".status.share"),
             ("Served", "string", ".status.conditions[?(@.type=='Served')].reason"),
+            _AGE,
+        ),
+    ),
+    Definition(
+        root=DefragPolicy,
+        plural="defragpolicies",
+        short="dpol",
+        columns=(
+            ("Mode", "string", ".spec.mode"),
+            ("Schedule", "string", ".spec.schedule"),
+            ("Plan", "string", ".status.summary"),
+            ("Reason", "string", ".status.conditions[?(@.type=='Planned')].reason"),
+            ("Next", "string", ".status.nextSchedule"),
             _AGE,
         ),
     ),

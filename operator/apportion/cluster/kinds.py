@@ -59,6 +59,7 @@ POD_GROUPS = ResourceKind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup
 """Served from Kubernetes 1.37 on, with the feature gate GenericWorkload."""
 POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")
 QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")
+DEFRAGS = ResourceKind(OWN, "v1alpha1", "defragpolicies", "DefragPolicy")
 OPTIONAL = frozenset((TAINT_RULES, POD_GROUPS))
 """Kinds that a server may not serve: they are done without until it does."""
 OBSERVED = (
@@ -75,4 +76,4 @@ OBSERVED = (
     PODS,
     POD_GROUPS,
 )
-"""Every kind that all decisions depend on; volumes are read, too, where that is allowed."""
+"""Every kind that all decisions depend on; volumes are read, too, where that is allowed. Of DefragPolicies no decision depends."""

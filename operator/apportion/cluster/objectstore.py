@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from apportion.api.defrag import DefragPolicy
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
@@ -49,6 +50,7 @@ _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.LAYOUTS: PartitionLayout.from_json,
     kinds.POLICIES: AllocationPolicy.from_json,
     kinds.QUOTAS: AcceleratorQuota.from_json,
+    kinds.DEFRAGS: DefragPolicy.from_json,
     kinds.VOLUME_CLAIMS: PersistentVolumeClaim.from_json,
     kinds.VOLUMES: PersistentVolume.from_json,
     kinds.STORAGE_CLASSES: StorageClass.from_json,

@@ -31,6 +31,8 @@ def presses(kind: ResourceKind, old: Any, new: Any, pods: PodIndex) -> bool:
             return not (_awaits_its_pod(old, new, pods) or _keeps_its_devices(old, new))
         case kinds.PARTITIONS:
             return not _is_being_cut(old, new)
+        case kinds.DEFRAGS:
+            return False
     return True
 
 

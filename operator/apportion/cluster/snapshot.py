@@ -10,6 +10,7 @@ from typing import Any
 
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
+from apportion.api.defrag import DefragPolicy
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
@@ -33,6 +34,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
+from apportion.dra.taintrule import DeviceTaintRule
 from apportion.settings import DRIVERS
 
 
@@ -77,6 +79,8 @@ class Snapshot:
         self.partitions: Mapping[str, Partition] = store.of(kinds.PARTITIONS)
         self.layouts: Mapping[str, PartitionLayout] = store.of(kinds.LAYOUTS)
         self.policies: Mapping[str, AllocationPolicy] = store.of(kinds.POLICIES)
+        self.taint_rules: Mapping[str, DeviceTaintRule] = store.of(kinds.TAINT_RULES)
+        self.defrags: Mapping[str, DefragPolicy] = store.of(kinds.DEFRAGS)
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
@@ -84,8 +88,7 @@ class Snapshot:
         self.prepared = PreparedIndex()
         self.volumes = VolumeIndex()
         self.quota_index = QuotaIndex(store.of(kinds.NAMESPACES), store.of(kinds.QUOTAS))
-        self._wake = wake
-        self._wake_later = wake_later or wake
+        self._wake, self._wake_later = wake, wake_later or wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing ourselves."""
@@ -203,8 +206,9 @@ class Snapshot:
                 self.device_epoch += 1
                 self.slice_epoch += 1
                 self.retry_epoch += 1
-            case kinds.CLASSES:
-                self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
+            case kinds.CLASSES | kinds.POLICIES:
+                if kind == kinds.CLASSES:
+                    self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
                 self._managed = None
                 self.partition_epoch += 1
                 self.retry_epoch += 1
@@ -225,10 +229,6 @@ class Snapshot:
                 self.partition_epoch += 1
             case kinds.NAMESPACES | kinds.QUOTAS:
                 self.retry_epoch += self.quota_index.put(old, new)
-            case kinds.POLICIES:
-                self._managed = None
-                self.partition_epoch += 1
-                self.retry_epoch += 1
         (self._wake if presses(kind, old, new, self.pod_index) else self._wake_later)()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:

@@ -41,6 +41,14 @@ class PodClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class Controller:
+    """The object that makes a pod anew when it is gone (the entry of `metadata.ownerReferences` with `controller: true`)."""
+
+    kind: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """What is read of a pod: versions of it that differ in nothing of this are equal."""
 
@@ -79,6 +87,7 @@ class Pod:
     """`status.startTime` (RFC 3339), from which on its runtime counts; empty: kubelet has not seen it yet."""
     runtime: Runtime = UNDECLARED
     """How long it runs at most."""
+    controller: Controller | None = None
 
     @property
     def key(self) -> str:
@@ -128,6 +137,7 @@ class Pod:
             group=GroupMembership.from_json(metadata, spec),
             started=reading.text(status, "startTime", at="status", default=""),
             runtime=Runtime.from_json(metadata, spec),
+            controller=_CONTROLLERS.read(metadata.get("ownerReferences"), "metadata", _controller),
         )
 
 
@@ -152,6 +162,16 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
         needless = name in made and made[name] is None
         found.append(PodClaim(name, direct or made.get(name), needless, template))
     return tuple(found)
+
+
+_CONTROLLERS: Sharing[Controller | None] = Sharing(8192)
+
+
+def _controller(raw: Any, at: str) -> Controller | None:
+    for path, row in reading.rows({"ownerReferences": raw or []}, "ownerReferences", at=at):
+        if row.get("controller"):
+            return Controller(reading.text(row, "kind", at=path), reading.text(row, "uid", at=path))
+    return None
 
 
 _LABELS: Sharing[Mapping[str, str]] = Sharing(8192)

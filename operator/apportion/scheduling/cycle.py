@@ -101,6 +101,7 @@ class Cycle:
             manager=manager,
             now=now,
         )
+        self.decider = decider
         self._reservations = decider.reservations
         self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)

@@ -60,6 +60,8 @@ class FreeCards:
     """How many more; as many of them as can be, if not all."""
     most_pods: int | None = None
     """How many pods may be restarted for it; None: any number."""
+    among: frozenset[DeviceId] | None = None
+    """The cards of which they are to be, by the device that takes all of one; None: any."""
 
 
 Goal: TypeAlias = RoomFor | FreeCards

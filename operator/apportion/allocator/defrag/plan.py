@@ -60,7 +60,7 @@ class Planning:
     def _free_cards(self, goal: FreeCards) -> Plan | None:
         """Return a plan for as many cards as can be freed."""
         bounded = self._bounded(goal)
-        known = cards(self.state, self.movables, self.tolerations)
+        known = self._cards(goal)
         most = min(goal.count, sum(not card.free for card in known))
         # The exact searches for each number share the steps.
         tries = most + 1 - (len(bounded.cards) if bounded is not None else 0)
@@ -77,7 +77,7 @@ class Planning:
                 if served is None:
                     return None
                 return self._made(replay, served, ())
-            known = [*cards(self.state, self.movables, self.tolerations)]
+            known = [*self._cards(goal)]
             freed = boundedsearch.free_cards(replay, known, goal, self.terms)
             return self._made(replay, None, [card.device for card in freed]) if freed else None
 
@@ -95,6 +95,13 @@ class Planning:
             return bounded
         return exact
 
+    def _cards(self, goal: Goal) -> Iterator[Card]:
+        """Yield the cards that are free, and those that may be freed for a goal."""
+        among = goal.among if isinstance(goal, FreeCards) else None
+        for card in cards(self.state, self.movables, self.tolerations):
+            if card.free or among is None or card.device in among:
+                yield card
+
     def _is_small(self) -> bool:
         if len(self.movables) > MOST_MOVABLES:
             return False
@@ -102,7 +109,7 @@ class Planning:
         return sum(len(state.view(name).devices) for name in state.names()) <= MOST_DEVICES
 
     def _exact(self, goal: Goal, most: int, steps: int) -> Plan | None:
-        known = [*cards(self.state, self.movables, self.tolerations)]
+        known = [*self._cards(goal)]
         with _released(self.state, self.movables):
             packing = Packing(self.state, self.room)
             occupants, movables = self._occupants(packing)

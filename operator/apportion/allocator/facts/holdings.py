@@ -186,6 +186,10 @@ class Holdings:
                 return True
         return False
 
+    def held_by_key(self) -> Mapping[str, tuple[DeviceResult, ...]]:
+        """Return the devices that each key holds (a copy)."""
+        return dict(self._by_key)
+
     def keys(self) -> Iterable[str]:
         """Return every key that holds a device."""
         return self._by_key.keys()

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.defrag.moves import FreeCards, Goal, Move, Plan, RoomFor
-from apportion.allocator.defrag.plan import Planning
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.pricing.cutprices import UNIT
@@ -26,7 +25,6 @@ from apportion.cli import document
 from apportion.cli.answers.copies import CLAIM, copies_of
 from apportion.cli.answers.decisions import Decisions, Reason, joined
 from apportion.cli.answers.fit import plain_reason, say_reason
-from apportion.cli.answers.movables import Movables, movables_of
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.objects import key_of, objects_of
 from apportion.cli.world.options import (
@@ -43,6 +41,8 @@ from apportion.cli.world.options import (
 from apportion.cli.world.world import World
 from apportion.errors import ApportionError, BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
+from apportion.scheduling.defrag.movables import Movables, movables_of
+from apportion.scheduling.defrag.planning import make_plan
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
@@ -142,7 +142,7 @@ def plan(
 def cards_freed(world: World, goal: FreeCards, now: float) -> Answer:
     """Return a plan that frees whole cards."""
     decisions = Decisions(world.snapshot)
-    movables = movables_of(world, decisions.candidates, now, ())
+    movables = movables_of(world.snapshot, decisions.candidates, now, ())
     terms = Terms(Strategy.LEAST_FRAGMENTATION)
     return Answer(_planned(world, movables, goal, terms), movables, cards=goal.count)
 
@@ -157,7 +157,7 @@ def room_for(world: World, file: Path, namespace: str, now: float) -> Answer:
     if isinstance(waiting, Reason) or answer.name != "NotAllocated":
         return Answer(None, Movables(), answer)
     requests = total(waiting.pods) if waiting.pods else {}
-    movables = movables_of(world, decisions.candidates, now, requests)
+    movables = movables_of(world.snapshot, decisions.candidates, now, requests)
     capacity = decisions.candidates.capacity()
     nodes = decisions.candidates.possible(waiting, capacity)
     demand = Demand(waiting.asked, nodes, tolerations=TOLERATIONS, seed=waiting.key)
@@ -167,12 +167,7 @@ def room_for(world: World, file: Path, namespace: str, now: float) -> Answer:
 
 
 def _planned(world: World, movables: Movables, goal: Goal, terms: Terms) -> Plan | None:
-    state = world.snapshot.state
-    # What runs, and what is wanted, says what is asked for: prices of a command that has just begun know nothing else.
-    asked = [each.demand.claims for each in movables.movables]
-    for claims in [*asked, goal.demand.claims] if isinstance(goal, RoomFor) else asked:
-        state.learn(state.queries.of(claims, state.classes, state.features, TOLERATIONS))
-    return Planning(state, movables.movables, movables.room, terms, TOLERATIONS).plan(goal)
+    return make_plan(world.snapshot.state, movables.movables, movables.room, goal, terms)
 
 
 def _asked(world: World, file: Path, namespace: str) -> WaitingDemand | Reason:

@@ -1,0 +1,1 @@
+"""Defragmentation: who may move, plans of DefragPolicies, and carrying them out."""

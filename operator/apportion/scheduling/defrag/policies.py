@@ -1,0 +1,170 @@
+"""DefragPolicies: makes a plan in each window of a policy, and writes it into the policy's status; nobody is touched.
+
+In: the policies, the snapshot, the time. Out: plans, conditions and Events. A plan is made in a thread, from a picture that
+is taken on the event loop: who may move is read in slices, and the rest are references.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from apportion.api.conditions import same
+from apportion.api.defrag import DefragPolicy
+from apportion.cel import Programs
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import DEFRAGS
+from apportion.cluster.snapshot import Snapshot
+from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.defrag import events
+from apportion.scheduling.defrag.goals import check_goal
+from apportion.scheduling.defrag.movables import MovableReader, Movables, Scope
+from apportion.scheduling.defrag.planning import Picture, Planned, Verdict
+from apportion.scheduling.defrag.records import plan_record
+from apportion.scheduling.defrag.schedule import Schedule
+from apportion.scheduling.defrag.status import planned_status, policy_status, summary
+
+_log = structlog.get_logger()
+_LOOK = 1.0
+"""Seconds between two looks at all policies."""
+_SLICE, _PAUSE = 0.02, 0.005
+"""Seconds of work on the event loop, and what others get in between."""
+
+
+class DefragPolicies:
+    """Follows all policies while this replica leads."""
+
+    def __init__(
+        self,
+        client: Client,
+        snapshot: Snapshot,
+        decider: Decider,
+        *,
+        fence: Callable[[], None],
+        now: Callable[[], datetime],
+        clock: Callable[[], float],
+    ) -> None:
+        """`fence` raises NotLeading when a write may not begin; `clock` is monotonic."""
+        self._client = client
+        self._snapshot = snapshot
+        self._decider = decider
+        self._recorder = decider.recorder
+        self._fence = fence
+        self._now = now
+        self._clock = clock
+        self._programs = Programs()
+
+    async def run(self) -> None:
+        """Act until cancelled."""
+        while True:
+            await self.act()
+            await asyncio.sleep(_LOOK)
+
+    async def act(self) -> None:
+        """Look once at all policies; what is wrong with one keeps no other."""
+        for policy in sorted(self._snapshot.defrags.values(), key=lambda each: each.metadata.name):
+            if policy.metadata.uid in self._snapshot.broken:
+                continue
+            try:
+                await self._follow(policy)
+            except NotLeading:
+                return
+            except (Overtaken, Missing) as error:
+                # Somebody else wrote first: the watch will show the policy as it is now, or its deletion.
+                _log.debug("defrag.overtaken", policy=policy.metadata.name, error=str(error))
+            except ApiError as error:
+                _log.warning("defrag.write_failed", policy=policy.metadata.name, error=str(error))
+            except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+                _log.exception("defrag.defect", policy=policy.metadata.name)
+
+    async def _follow(self, policy: DefragPolicy) -> None:
+        now = self._now()
+        try:
+            schedule = Schedule.of(policy.spec, now)
+            check_goal(policy.spec, self._snapshot.state.classes, self._programs)
+        except BrokenInput as error:
+            events.broken(self._recorder, policy, f"DefragPolicy {policy.metadata.name}: {error}")
+            await self._refresh(policy, policy_status(policy, now, next_schedule=None, flaw=error))
+            return
+        opened = schedule.opened(now)
+        last = policy.status.last_schedule
+        if opened is not None and (last is None or opened > last):
+            await self._plan(policy, schedule, opened)
+        else:
+            await self._refresh(policy, policy_status(policy, now, next_schedule=schedule.after(now)))
+
+    # Planning. --------------------------------------------------------------------------------------------------
+
+    async def _plan(self, policy: DefragPolicy, schedule: Schedule, opened: datetime) -> None:
+        """Make the plan of a window, and write it down."""
+        planned, found = await self._made(policy)
+        now = self._now().replace(microsecond=0)
+        text = summary(planned)
+        if planned.verdict is Verdict.PLANNED:
+            events.planned(self._recorder, policy, text)
+        record = plan_record(planned.plan, found, now)
+        status = policy_status(policy, now, next_schedule=schedule.after(now)) | planned_status(
+            policy, planned, record, opened, now
+        )
+        await self._write(policy, status)
+        _log.info("defrag.planned", policy=policy.metadata.name, verdict=str(planned.verdict), plan=text)
+
+    async def _made(self, policy: DefragPolicy) -> tuple[Planned, Movables]:
+        reader, found = self._reader(policy), Movables()
+        ends = self._clock() + _SLICE
+        reading = reader.gather()
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                found = end.value
+                break
+            if self._clock() >= ends:
+                await asyncio.sleep(_PAUSE)
+                ends = self._clock() + _SLICE
+        nodes = reader.scope.nodes or frozenset()
+        picture = Picture.of(policy.spec, self._snapshot, nodes, found.movables, found.room)
+        try:
+            return await asyncio.to_thread(picture.plan), found
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and the next window tries again
+            _log.exception("defrag.defect", policy=policy.metadata.name)
+            return Planned(Verdict.DEFECT, "planning failed; the operator's log says more"), found
+
+    def _reader(self, policy: DefragPolicy) -> MovableReader:
+        spec = policy.spec
+        scope = Scope(
+            nodes=frozenset(
+                node.name
+                for node in self._snapshot.nodes.values()
+                if not node.unschedulable and spec.node_selector.matches(node.labels)
+            ),
+            unattended=True,
+            least_age=spec.cooldown.total_seconds(),
+            contended=self._contended(),
+        )
+        return MovableReader(self._snapshot, self._decider.candidates, self._now().timestamp(), scope)
+
+    def _contended(self) -> frozenset[str]:
+        """Return the namespaces of quotas for whose limits somebody waits: what a pod gives back there, another one may take."""
+        claims, of = self._snapshot.claims, self._snapshot.quota_index.assignment.of
+        waiting = {claims[key].namespace for key in self._decider.quotas.over if key in claims}
+        quotas = {of[namespace] for namespace in waiting if namespace in of}
+        return frozenset(namespace for namespace, quota in of.items() if quota in quotas)
+
+    # Writing. ---------------------------------------------------------------------------------------------------
+
+    async def _refresh(self, policy: DefragPolicy, status: dict[str, Any]) -> None:
+        if not same(policy.status.to_json(), status):
+            await self._write(policy, status)
+
+    async def _write(self, policy: DefragPolicy, status: dict[str, Any]) -> None:
+        """Write parts of a status. Raises NotLeading and ApiError."""
+        self._fence()
+        metadata = policy.metadata
+        body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
+        made = await self._client.patch(DEFRAGS, metadata.name, body, sub="status")
+        # Observed at once: a look before the watch shows our own write would repeat it.
+        self._snapshot.observe(DEFRAGS, "MODIFIED", made)

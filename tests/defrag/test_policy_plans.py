@@ -1,0 +1,121 @@
+"""Plans of DefragPolicies: who may be moved without a person, which cards count, and what a window brings."""
+
+from typing import Any
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import NODES
+from apportion.scheduling.defrag import movables
+from apportion.scheduling.defrag.records import plan_record
+from testbed.cycle import now
+from tests.cli.worlds import Cluster
+from tests.clients import silent
+from tests.defrag.planned import cards, plan, policy, runs
+
+__all__ = ["silent"]
+
+
+def scattered(**more: str) -> Cluster:
+    """Return two cards with a small partition on each."""
+    cluster = cards()
+    runs(cluster, "a", "n1", "1g.10gb", 3, **more)
+    runs(cluster, "b", "n2", "1g.10gb", 0, **more)
+    return cluster
+
+
+async def test_a_plan_says_who_would_move_where_and_what_is_free_then(silent: Client) -> None:
+    """As the status shows it."""
+    cluster = scattered()
+    policy(cluster)
+    planned, found = plan(cluster, silent)
+    record = plan_record(planned.plan, found, now())
+    [move] = record.moves
+    assert move.source.node != move.target.node
+    assert record.freed == (f"gpu.apportion.dev/{move.source.node}/gpu-0",)
+    assert (record.restarts, record.proven, record.left_alone) == (1, True, ())
+
+
+async def test_planning_changes_nothing_of_what_the_operator_decides_by(silent: Client) -> None:
+    """It has a state of its own."""
+    cluster = scattered()
+    policy(cluster)
+    state = cluster.snapshot.state
+    before, moment = dict(state.held()), state.moment
+    plan(cluster, silent)
+    assert (dict(state.held()), state.moment) == (before, moment)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"kind": "Job"}, movables.JOB),
+        ({"kind": "TrainingRun"}, movables.JOB),
+        ({"kind": "DaemonSet"}, movables.UNMADE),
+        ({"kind": "StatefulSet"}, ""),
+        ({}, ""),
+    ],
+)
+async def test_without_a_person_only_pods_move_that_are_known_to_come_anew(
+    silent: Client, more: dict[str, str], reason: str
+) -> None:
+    """A Job counts an evicted pod as a failure; what another controller does nobody knows."""
+    cluster = scattered(**more)
+    policy(cluster)
+    planned, found = plan(cluster, silent)
+    assert str(planned.verdict) == ("NoMoves" if reason else "Planned")
+    assert dict(found.left_alone) == ({reason: 2} if reason else {})
+
+
+async def test_a_node_that_is_cordoned_counts_for_nothing(silent: Client) -> None:
+    """Neither do pods move there, nor away from there: nobody could use the card."""
+    cluster = scattered()
+    raw = cluster.objects["Node", "", "n2"]
+    raw["spec"] = {"unschedulable": True}
+    cluster.see(NODES, raw)
+    policy(cluster)
+    planned, _ = plan(cluster, silent)
+    assert str(planned.verdict) == "NoMoves"
+
+
+@pytest.mark.parametrize(
+    ("spec", "verdict"),
+    [
+        ({}, "Planned"),
+        ({"threshold": 2}, "BelowThreshold"),
+        (
+            {
+                "free": {
+                    "wholeCards": {
+                        "deviceClass": "gpu",
+                        "selectors": [{"cel": {"expression": "false"}}],
+                    }
+                }
+            },
+            "NoMoves",
+        ),
+        ({"free": {"wholeCards": {"deviceClass": "mig"}}}, "NoMoves"),
+        ({"free": {"roomFor": {"deviceClass": "gpu"}}}, "Planned"),
+        ({"free": {"roomFor": {"deviceClass": "gpu", "count": 2}}}, "NoMoves"),
+        ({"free": {"roomFor": {"deviceClass": "mig"}}}, "NothingToDo"),
+        ({"free": {"roomFor": {"deviceClass": "nothing"}}}, "Broken"),
+    ],
+)
+async def test_what_a_window_brings_is_named(silent: Client, spec: dict[str, Any], verdict: str) -> None:
+    """One word for programs; a class of partitions selects no whole card."""
+    cluster = scattered()
+    policy(cluster, **spec)
+    planned, _ = plan(cluster, silent)
+    assert str(planned.verdict) == verdict
+
+
+async def test_a_plan_for_room_that_restarts_too_many_is_none(silent: Client) -> None:
+    """Each card has two pods, and one may go."""
+    cluster = cards()
+    for number, start in enumerate((0, 1)):
+        runs(cluster, f"a{number}", "n1", "1g.10gb", start)
+        runs(cluster, f"b{number}", "n2", "1g.10gb", start)
+    policy(cluster, free={"roomFor": {"deviceClass": "gpu"}}, maxRestarts=1)
+    planned, found = plan(cluster, silent)
+    assert str(planned.verdict) == "TooManyRestarts"
+    assert plan_record(planned.plan, found, now()).moves == ()
