@@ -102,13 +102,14 @@ class App:
         self._writes = BackgroundWrites(
             self.snapshot, writer, self.recorder, clock=clock, wake=self.debouncer.wake
         )
+        evictor = Evictor(client, fence=self.lease.fence)
         self.cycle = Cycle(
             self.snapshot,
             self._writes,
             self.partitions,
             self.recorder,
             self.debouncer,
-            evictor=Evictor(client, fence=self.lease.fence),
+            evictor=evictor,
             settings=settings.cycle,
             clock=clock,
             manager=MANAGER,
@@ -117,7 +118,15 @@ class App:
             client, self.snapshot, self.cycle.quotas, fence=self.lease.fence, now=now
         )
         self._defrag = DefragPolicies(
-            client, self.snapshot, self.cycle.decider, fence=self.lease.fence, now=now, clock=clock
+            client,
+            self.snapshot,
+            self.cycle.decider,
+            self.cycle.places,
+            evictor,
+            fence=self.lease.fence,
+            now=now,
+            clock=clock,
+            wake=self.debouncer.wake,
         )
         reflect = partial(Reflector, client, observe=self.snapshot.observe)
         self._volumes = [
@@ -249,6 +258,8 @@ class App:
         return ended
 
     async def _act(self) -> None:
+        # Before the first pass, which would give away what a leader before has held.
+        self._defrag.resume()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.cycle.run())
             group.create_task(self.partitions.run())

@@ -42,6 +42,9 @@ TAKE_BACKS = Counter("apportion_take_backs", "Allocations that kube-scheduler to
 GIVE_BACKS = Counter("apportion_give_backs", "Allocations that were given back.", ["reason"])
 PREEMPTIONS = Counter("apportion_preemptions", "Preemptions, by how they ended.", ["result"])
 PREEMPTED_PODS = Counter("apportion_preempted_pods", "Pods that were evicted for others.")
+DEFRAG_MOVES = Counter(
+    "apportion_defrag_moves", "Moves of DefragPolicies, by what became of them.", ["result"]
+)
 UNGATED = Counter("apportion_ungated_pods", "Pods whose scheduling gate was removed.")
 OVERLAPS = Gauge("apportion_overlaps", "Devices or counters that live allocations use twice.")
 PENDING = Gauge("apportion_pending_demands", "Demands that wait for devices.")
@@ -109,6 +112,7 @@ KNOWN: Final[tuple[tuple[Counter, tuple[str, ...]], ...]] = (
     (ALLOCATIONS, ("written", "overtaken", "not leading", "unanswered", "failed")),
     (GIVE_BACKS, ("unwanted", "stalled", "failed cut", "untied", "group", "overlap")),
     (PREEMPTIONS, ("served", "in vain")),
+    (DEFRAG_MOVES, ("moved", "given up")),
     (LEASE_CHANGES, ("gained", "lost")),
     (EVENTS, ("written", "failed", "dropped")),
 )

@@ -18,6 +18,7 @@ from tests.e2e.tenant import (
     RESOURCE,
     Tenant,
     device_class,
+    devices,
     profile,
     request,
 )
@@ -86,6 +87,19 @@ async def pods(team: Tenant, app: str = "") -> list[Json]:
     ]
 
 
+async def places(team: Tenant) -> dict[str, str]:
+    """Return the device of each pod's only claim, by the pod's UID; of those that have one."""
+    of = {each["metadata"]["name"]: devices(each) for each in await team.claims()}
+    found: dict[str, str] = {}
+    for each in await pods(team):
+        names = [row.get("resourceClaimName") for row in each["status"].get("resourceClaimStatuses", ())]
+        names += [row.get("resourceClaimName") for row in each["spec"].get("resourceClaims", ())]
+        for name in names:
+            if of.get(name or ""):
+                found[each["metadata"]["uid"]] = of[name or ""][0]
+    return found
+
+
 async def all_run(team: Tenant, count: int) -> list[Json]:
     """Wait until so many pods run and none is ending; returns them."""
 
@@ -110,10 +124,35 @@ async def status(team: Tenant, name: str) -> Json:
     return found
 
 
+async def campaign(team: Tenant, name: str, *, ended: bool = True) -> Json:
+    """Wait until a policy's plan is being carried out, or has ended; returns what is written of it."""
+
+    async def now() -> Json:
+        found: Json = (await status(team, name)).get("campaign") or {}
+        return found
+
+    return await eventually(
+        now, lambda found: bool(found) and (not ended or bool(found.get("ended"))), within=SLOW
+    )
+
+
 async def conditions(team: Tenant, name: str) -> dict[str, tuple[str, str]]:
     """Return reason and message of each condition of a policy."""
     found = (await status(team, name)).get("conditions", ())
     return {each["type"]: (each["reason"], each["message"]) for each in found}
+
+
+async def victim(team: Tenant, move: Json) -> Json:
+    """Wait until the pod of a move is ending; returns it."""
+    name = move["pod"].partition("/")[2]
+
+    async def ending() -> Json:
+        path = f"/api/v1/namespaces/{team.namespace}/pods/{name}"
+        return await team.installation.cluster.api.find(path) or {}
+
+    return await eventually(
+        ending, lambda found: "deletionTimestamp" in found.get("metadata", {}), within=SLOW
+    )
 
 
 async def cordon(installation: Installation, node: str, *, shut: bool) -> None:

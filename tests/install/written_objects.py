@@ -118,6 +118,7 @@ ACCEPTED = [
             "cooldown": "0s",
             "threshold": 2,
             "maxRestarts": 64,
+            "moveTimeout": "10m",
         },
         id="a policy that evicts, with everything",
     ),

@@ -97,6 +97,7 @@ DEFINITIONS = (
             ("Schedule", "string", ".spec.schedule"),
             ("Plan", "string", ".status.summary"),
             ("Reason", "string", ".status.conditions[?(@.type=='Planned')].reason"),
+            ("Completed", "string", ".status.conditions[?(@.type=='Completed')].reason"),
             ("Next", "string", ".status.nextSchedule"),
             _AGE,
         ),

@@ -23,6 +23,7 @@ DeviceText = Annotated[str, Field(max_length=384)]
 Devices = Annotated[tuple[DeviceText, ...], listed("atomic", most=MOST_DEVICES)]
 PodText = Annotated[str, Field(max_length=320)]
 """A pod as namespace/name."""
+Uid = Annotated[str, Field(max_length=64)]
 
 
 class DefragMode(StrEnum):
@@ -84,20 +85,23 @@ class DefragPolicySpec(Model):
     node_selector: LabelSelector = LabelSelector()
     """Labels of the nodes that count: pods are moved from and to these only. An empty selector selects all of them."""
     mode: DefragMode = DefragMode.RECOMMEND
-    """Recommend: the plan is written into the status, and nobody is touched. Evict: refused by this release (condition Accepted)."""
+    """Recommend: the plan is written into the status, and nobody is touched. Evict: it is carried out, one pod after the other, for which the
+    operator needs the right to evict (component preemption); PodDisruptionBudgets are respected."""
     schedule: Annotated[str, Field(min_length=9, max_length=128)]
     """When a window opens, as a cron expression of five fields: minute, hour, day of the month, month, day of the week. In each window
     one plan is made."""
     time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
     """The time zone of the schedule, by its name in the IANA database (Europe/Berlin)."""
     window: Duration = duration.default("1h")
-    """How long a window is open: an operator that begins to act within it makes the plan, too."""
+    """How long a window is open. No move begins after it has closed; one that has begun is ended."""
     cooldown: Duration = duration.default("1h")
-    """Pods that have had their devices for less are not moved."""
+    """How long no pod is evicted for this policy after it was the last time."""
     threshold: Annotated[int, Field(ge=1, le=256)] = 1
-    """A plan for whole cards that frees fewer of them is not recommended."""
+    """A plan for whole cards that frees fewer of them is not carried out."""
     max_restarts: Annotated[int, Field(ge=1, le=MOST_RESTARTS)] = 8
     """A plan restarts at most so many pods."""
+    move_timeout: Duration = duration.default("10m")
+    """How long one move may take, from the eviction until the pod that comes instead runs; what is left of the plan is then given up."""
 
 
 class DefragPlace(Model):
@@ -149,6 +153,50 @@ class DefragPlan(Model):
     """Claims that may not move, by reason."""
 
 
+class MovePhase(StrEnum):
+    """How far a move has come."""
+
+    WAITING = "Waiting"
+    EVICTING = "Evicting"
+    MOVED = "Moved"
+
+
+class CampaignMove(DefragMove):
+    """One move that is carried out."""
+
+    uid: Uid
+    """UID of the pod that goes."""
+    controller: Uid
+    """UID of the object that makes its pods anew."""
+    same_name: bool = False
+    """Whether the pod that comes instead has the same name (StatefulSet)."""
+    phase: MovePhase = MovePhase.WAITING
+    """Waiting; Evicting: the eviction was decided, and the pod that comes instead does not run yet; Moved."""
+    since: datetime | None = None
+    """When the eviction was decided."""
+
+
+class Campaign(Model):
+    """A plan that is being carried out, or was."""
+
+    began: datetime
+    """When it began."""
+    closes: datetime
+    """When its window closes: no move begins later."""
+    freed: Devices = ()
+    """What is to be free in the end, and is kept from others until then."""
+    moves: Annotated[tuple[CampaignMove, ...], listed("atomic", most=MOST_RESTARTS)] = ()
+    """The moves. All of their places are kept from others until the end."""
+    evicted: datetime | None = None
+    """When a pod was last evicted."""
+    ended: datetime | None = None
+    """When it ended; absent: it goes on."""
+    reason: Annotated[str, Field(max_length=64)] = ""
+    """Why it ended, one CamelCase word."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """Why it ended, for people."""
+
+
 class DefragPolicyStatus(Model):
     """What was planned and done last."""
 
@@ -160,11 +208,13 @@ class DefragPolicyStatus(Model):
     """The last plan in one line, for people."""
     plan: DefragPlan | None = None
     """The last plan."""
+    campaign: Campaign | None = None
+    """What is being carried out, or was last."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that this status describes."""
     conditions: Conditions = ()
     """Details, by type. Accepted: False when the policy cannot work as written. Planned: False when the last window brought no plan, with the
-    reason."""
+    reason. Completed: False while a plan is being carried out, or when it ended before its last move."""
 
 
 class DefragPolicy(Model):

@@ -27,6 +27,7 @@ from apportion.scheduling.backfill.reservation import Reservation
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.defrag.places import HeldPlaces
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
@@ -102,6 +103,8 @@ class Cycle:
             now=now,
         )
         self.decider = decider
+        self.places = HeldPlaces(decider, clock)
+        """What is held for pods that move."""
         self._reservations = decider.reservations
         self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
@@ -218,6 +221,7 @@ class Cycle:
             self._reports.tell(len(demands), unservable)
             self._writes.keep(demand.key for demand in demands)
             self._preemptions.begin(demands)
+            self.places.begin(demands)
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.

@@ -61,6 +61,8 @@ class Decider:
         self.further = FurtherNodes(snapshot, self.candidates, self.reservations)
         self.quotas = Admission(snapshot, recorder, clock)
         self.admissible = Admissible(snapshot, self.candidates, self.quotas)
+        self.set_aside: frozenset[str] = frozenset()
+        """Demands (keys) that are served by somebody else, and get nothing in the queue."""
         self._tied = TiedClaims(snapshot, writes, manager=manager)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
@@ -86,8 +88,8 @@ class Decider:
         return self._clock() - self._first_seen.get(key, self._clock())
 
     def rests(self, key: str) -> bool:
-        """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""
-        return self.writes.paused(key) or self.refusals.stands(key)
+        """Say whether a demand backs off: its last write failed, it was refused and nothing happened since, or it is set aside."""
+        return self.writes.paused(key) or self.refusals.stands(key) or key in self.set_aside
 
     def decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""

@@ -1,8 +1,14 @@
-"""Every Event of DefragPolicies, one function each, with a fixed reason."""
+"""Every Event of defragmentation, one function each, with a fixed reason.
 
-from apportion.api.defrag import DefragPolicy
-from apportion.cluster.kinds import DEFRAGS
+On a pod nothing is said of other namespaces; on the policy, which administrators read, all is named.
+"""
+
+from apportion.api.defrag import Campaign, CampaignMove, DefragPolicy
+from apportion.cluster.kinds import DEFRAGS, PODS
 from apportion.cluster.recorder import About, Recorder
+from apportion.dra.pod import Pod
+
+__all__ = ["Recorder", "broken", "ended", "moved", "planned"]
 
 
 def broken(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
@@ -13,6 +19,26 @@ def broken(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
 def planned(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
     """A plan was made in a window."""
     recorder.normal(_about(policy), "MovesPlanned", text)
+
+
+def moved(recorder: Recorder, policy: DefragPolicy, pod: Pod, move: CampaignMove) -> None:
+    """A pod was evicted; its place is held."""
+    recorder.warning(
+        About(PODS, pod.name, pod.uid, pod.namespace),
+        "Moved",
+        f"evicted, because DefragPolicy {policy.metadata.name} makes room here; devices of node {move.target.node} are kept"
+        " for the pod that its controller makes instead",
+    )
+
+
+def ended(recorder: Recorder, policy: DefragPolicy, campaign: Campaign) -> None:
+    """A plan was carried out, or given up."""
+    done = sum(each.phase == "Moved" for each in campaign.moves)
+    text = f"{done} of {len(campaign.moves)} moves made; {campaign.reason}: {campaign.message}"
+    if campaign.reason == "Completed":
+        recorder.normal(_about(policy), "MovesEnded", text)
+    else:
+        recorder.warning(_about(policy), "MovesEnded", text)
 
 
 def _about(policy: DefragPolicy) -> About:

@@ -7,7 +7,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.defrag.moves import FreeCards, Goal, RoomFor
 from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
-from apportion.api.defrag import ClaimRoom, DefragMode, DefragPolicySpec, WholeCards
+from apportion.api.defrag import ClaimRoom, DefragPolicySpec, WholeCards
 from apportion.cel import Programs
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -19,11 +19,7 @@ _REQUEST = "defrag"
 
 
 def check_goal(spec: DefragPolicySpec, classes: dict[str, DeviceClass], programs: Programs) -> None:
-    """Raise BrokenInput for a class that does not exist, for a selector that does not compile, and for a mode that this release does not carry out."""
-    if spec.mode is not DefragMode.RECOMMEND:
-        raise BrokenInput(
-            f"{spec.mode} is not carried out by this release: plans are recommended only", field="spec.mode"
-        )
+    """Raise BrokenInput for a class that does not exist, and for a selector that does not compile."""
     at, wanted = _wanted(spec)
     if wanted.device_class not in classes:
         raise BrokenInput(

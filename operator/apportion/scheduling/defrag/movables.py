@@ -100,6 +100,19 @@ class MovableReader:
         found.movables = [each for each in found.movables if self._is_current(found, each.key)]
         return found
 
+    def of_pod(self, pod: Pod, target: str) -> Movables:
+        """Return a pod with its claims, alone, or why it stays; of nodes its own and the one that it goes to count."""
+        found = Movables()
+        claims = [claim for claim in self.snapshot.named_claims(pod) if claim is not None]
+        if not claims:
+            found.left_alone[WITHOUT_POD] += 1
+            return found
+        self._add(found, *self._joined(claims[0].uid))
+        names = {name for each in found.movables for name in each.requests}
+        for each in {target, pod.node or target}:
+            self._add_room(found, each, names)
+        return found
+
     def _add_room(self, found: Movables, node: str, names: Iterable[str]) -> None:
         """Read what a node has left, if it counts and is still there."""
         capacity, nodes = self.candidates.capacity(), self.scope.nodes

@@ -1,6 +1,6 @@
-"""DefragPolicies: makes a plan in each window of a policy, and writes it into the policy's status; nobody is touched.
+"""DefragPolicies: makes a plan in each window of a policy, and has it carried out where the policy says so.
 
-In: the policies, the snapshot, the time. Out: plans, conditions and Events. A plan is made in a thread, from a picture that
+In: the policies, the snapshot, the time. Out: plans, conditions and Events; campaigns (`Campaigns`), one at a time in the whole cluster. A plan is made in a thread, from a picture that
 is taken on the event loop: who may move is read in slices, and the rest are references.
 """
 
@@ -12,20 +12,24 @@ from typing import Any
 import structlog
 
 from apportion.api.conditions import same
-from apportion.api.defrag import DefragPolicy
+from apportion.api.defrag import Campaign, DefragMode, DefragPolicy
 from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import DEFRAGS
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.defrag import events
+from apportion.scheduling.defrag.campaigns import Campaigns
 from apportion.scheduling.defrag.goals import check_goal
 from apportion.scheduling.defrag.movables import MovableReader, Movables, Scope
+from apportion.scheduling.defrag.places import HeldPlaces
 from apportion.scheduling.defrag.planning import Picture, Planned, Verdict
-from apportion.scheduling.defrag.records import plan_record
+from apportion.scheduling.defrag.records import campaign_of, plan_record
 from apportion.scheduling.defrag.schedule import Schedule
 from apportion.scheduling.defrag.status import planned_status, policy_status, summary
+from apportion.scheduling.preemption.evictions import Evicting
 
 _log = structlog.get_logger()
 _LOOK = 1.0
@@ -42,12 +46,15 @@ class DefragPolicies:
         client: Client,
         snapshot: Snapshot,
         decider: Decider,
+        places: HeldPlaces,
+        evictor: Evicting,
         *,
         fence: Callable[[], None],
         now: Callable[[], datetime],
         clock: Callable[[], float],
+        wake: Callable[[], None],
     ) -> None:
-        """`fence` raises NotLeading when a write may not begin; `clock` is monotonic."""
+        """`wake` wakes the cycle."""
         self._client = client
         self._snapshot = snapshot
         self._decider = decider
@@ -56,15 +63,36 @@ class DefragPolicies:
         self._now = now
         self._clock = clock
         self._programs = Programs()
+        self.campaigns = Campaigns(
+            snapshot,
+            places,
+            evictor,
+            decider.recorder,
+            read=self._read,
+            write=self._write_campaign,
+            now=now,
+            clock=clock,
+            wake=wake,
+        )
+
+    def resume(self) -> None:
+        """Take over what a leader before has not ended; before the first pass."""
+        self.campaigns.resume()
 
     async def run(self) -> None:
         """Act until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.campaigns.run())
+            group.create_task(self._look())
+
+    async def _look(self) -> None:
         while True:
             await self.act()
             await asyncio.sleep(_LOOK)
 
     async def act(self) -> None:
         """Look once at all policies; what is wrong with one keeps no other."""
+        self.campaigns.resume()
         for policy in sorted(self._snapshot.defrags.values(), key=lambda each: each.metadata.name):
             if policy.metadata.uid in self._snapshot.broken:
                 continue
@@ -91,15 +119,22 @@ class DefragPolicies:
             return
         opened = schedule.opened(now)
         last = policy.status.last_schedule
-        if opened is not None and (last is None or opened > last):
+        if opened is not None and (last is None or opened > last) and not self._rests(policy, now):
             await self._plan(policy, schedule, opened)
         else:
             await self._refresh(policy, policy_status(policy, now, next_schedule=schedule.after(now)))
 
+    def _rests(self, policy: DefragPolicy, now: datetime) -> bool:
+        """Say whether no plan is made for a policy now: another one is carried out, or it evicted a moment ago."""
+        if policy.spec.mode is not DefragMode.EVICT:
+            return False
+        evicted = policy.status.campaign.evicted if policy.status.campaign is not None else None
+        return self.campaigns.busy or (evicted is not None and now - evicted < policy.spec.cooldown)
+
     # Planning. --------------------------------------------------------------------------------------------------
 
     async def _plan(self, policy: DefragPolicy, schedule: Schedule, opened: datetime) -> None:
-        """Make the plan of a window, and write it down."""
+        """Make the plan of a window, and write it down; begin to carry it out where that is wanted."""
         planned, found = await self._made(policy)
         now = self._now().replace(microsecond=0)
         text = summary(planned)
@@ -109,8 +144,13 @@ class DefragPolicies:
         status = policy_status(policy, now, next_schedule=schedule.after(now)) | planned_status(
             policy, planned, record, opened, now
         )
-        await self._write(policy, status)
+        written = await self._write(policy, status)
         _log.info("defrag.planned", policy=policy.metadata.name, verdict=str(planned.verdict), plan=text)
+        if written is None or planned.plan is None or planned.verdict is not Verdict.PLANNED:
+            return
+        if policy.spec.mode is DefragMode.EVICT and not self.campaigns.busy:
+            closes = opened + policy.spec.window
+            await self.campaigns.start(written, campaign_of(planned.plan, found, now, closes))
 
     async def _made(self, policy: DefragPolicy) -> tuple[Planned, Movables]:
         reader, found = self._reader(policy), Movables()
@@ -133,7 +173,7 @@ class DefragPolicies:
             _log.exception("defrag.defect", policy=policy.metadata.name)
             return Planned(Verdict.DEFECT, "planning failed; the operator's log says more"), found
 
-    def _reader(self, policy: DefragPolicy) -> MovableReader:
+    def _reader(self, policy: DefragPolicy, *, least_age: float | None = None) -> MovableReader:
         spec = policy.spec
         scope = Scope(
             nodes=frozenset(
@@ -142,7 +182,7 @@ class DefragPolicies:
                 if not node.unschedulable and spec.node_selector.matches(node.labels)
             ),
             unattended=True,
-            least_age=spec.cooldown.total_seconds(),
+            least_age=spec.cooldown.total_seconds() if least_age is None else least_age,
             contended=self._contended(),
         )
         return MovableReader(self._snapshot, self._decider.candidates, self._now().timestamp(), scope)
@@ -154,17 +194,30 @@ class DefragPolicies:
         quotas = {of[namespace] for namespace in waiting if namespace in of}
         return frozenset(namespace for namespace, quota in of.items() if quota in quotas)
 
+    def _read(self, policy: DefragPolicy, pod: Pod, target: str) -> Movables:
+        return self._reader(policy, least_age=0.0).of_pod(pod, target)
+
     # Writing. ---------------------------------------------------------------------------------------------------
 
     async def _refresh(self, policy: DefragPolicy, status: dict[str, Any]) -> None:
         if not same(policy.status.to_json(), status):
             await self._write(policy, status)
 
-    async def _write(self, policy: DefragPolicy, status: dict[str, Any]) -> None:
-        """Write parts of a status. Raises NotLeading and ApiError."""
+    async def _write_campaign(self, policy: DefragPolicy, campaign: Campaign) -> bool:
+        """Write what is being done; says whether it is written. Raises NotLeading and ApiError."""
+        # Absent values are written as null: a merge patch would keep those of a campaign before.
+        raw = campaign.model_dump(mode="json", by_alias=True)
+        try:
+            return await self._write(policy, {"campaign": raw}) is not None
+        except (Overtaken, Missing):
+            return False
+
+    async def _write(self, policy: DefragPolicy, status: dict[str, Any]) -> DefragPolicy | None:
+        """Write parts of a status; returns the policy as it is then, None where it is gone or cannot be read."""
         self._fence()
         metadata = policy.metadata
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
         made = await self._client.patch(DEFRAGS, metadata.name, body, sub="status")
         # Observed at once: a look before the watch shows our own write would repeat it.
         self._snapshot.observe(DEFRAGS, "MODIFIED", made)
+        return self._snapshot.defrags.get(metadata.uid)

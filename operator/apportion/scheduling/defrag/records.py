@@ -1,17 +1,28 @@
-"""Records: plans as a DefragPolicy's status has them.
+"""Records: plans and what is carried out of them, as a DefragPolicy's status has them.
 
-In: a plan with the pods that move, the time. Out: values of the API.
+In: a plan with the pods that move, the time. Out: values of the API, and the devices in them as the allocator holds them.
 """
 
 from collections.abc import Iterable
 from datetime import datetime
 
 from apportion.allocator.defrag.moves import Move, Plan
-from apportion.api.defrag import MOST_DEVICES, MOST_RESTARTS, DefragMove, DefragPlace, DefragPlan, LeftAlone
+from apportion.api.defrag import (
+    MOST_DEVICES,
+    MOST_RESTARTS,
+    Campaign,
+    CampaignMove,
+    DefragMove,
+    DefragPlace,
+    DefragPlan,
+    LeftAlone,
+)
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.scheduling.defrag.movables import Movables
 
 _MOST_REASONS = 16
+_STATEFUL = "StatefulSet"
 
 
 def plan_record(plan: Plan | None, found: Movables, now: datetime) -> DefragPlan:
@@ -32,11 +43,51 @@ def plan_record(plan: Plan | None, found: Movables, now: datetime) -> DefragPlan
     )
 
 
+def campaign_of(plan: Plan, found: Movables, now: datetime, closes: datetime) -> Campaign:
+    """Return a plan as it is to be carried out; each of its moves is of one pod, which has a controller."""
+    moves: list[CampaignMove] = []
+    for each in plan.moves:
+        [pod] = found.pods[each.movable.key]
+        move, controller = _move(each, found), pod.controller
+        if controller is not None:
+            moves.append(
+                CampaignMove(
+                    pod=move.pod,
+                    source=move.source,
+                    target=move.target,
+                    uid=pod.uid,
+                    controller=controller.uid,
+                    same_name=controller.kind == _STATEFUL,
+                )
+            )
+    return Campaign(began=now, closes=closes, freed=freed_by(plan), moves=tuple(moves))
+
+
 def freed_by(plan: Plan) -> tuple[str, ...]:
     """Return the devices that are free in the end: whole cards, or those that a demand would get."""
     served = plan.served.allocations if plan.served is not None else ()
     wanted = [result.device for each in served for result in each.results]
     return tuple(str(device) for device in (*plan.cards, *wanted)[:MOST_DEVICES])
+
+
+def held_by(campaign: Campaign) -> tuple[DeviceResult, ...]:
+    """Return what is kept from others as long as a plan is carried out: all places of its moves, and what it frees."""
+    texts = [
+        *campaign.freed,
+        *(text for move in campaign.moves for place in (move.source, move.target) for text in place.devices),
+    ]
+    return tuple(DeviceResult("defrag", device) for device in devices_of(dict.fromkeys(texts)))
+
+
+def devices_of(texts: Iterable[str]) -> tuple[DeviceId, ...]:
+    """Return devices that are written as driver/pool/name; what is none is left out."""
+    found: list[DeviceId] = []
+    for text in texts:
+        driver, _, rest = text.partition("/")
+        pool, _, name = rest.rpartition("/")
+        if driver and pool and name:
+            found.append(DeviceId(driver, pool, name))
+    return tuple(found)
 
 
 def _move(move: Move, found: Movables) -> DefragMove:

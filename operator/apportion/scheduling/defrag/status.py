@@ -1,4 +1,4 @@
-"""Status of a DefragPolicy: what was planned, and what is wrong with it.
+"""Status of a DefragPolicy: what was planned, what is done, and what is wrong with it.
 
 In: a policy, a plan, the time. Out: parts of the new status, equal to those of the old one when nothing changed, so that they need not be written.
 """
@@ -7,22 +7,31 @@ from datetime import datetime
 from typing import Any
 
 from apportion.api.conditions import condition
-from apportion.api.defrag import DefragPlan, DefragPolicy
+from apportion.api.defrag import DefragMode, DefragPlan, DefragPolicy
 from apportion.errors import BrokenInput
 from apportion.scheduling.defrag.planning import Planned
 
-_CONDITIONS = ("Accepted", "Planned")
+_CONDITIONS = ("Accepted", "Planned", "Completed")
 
 
 def policy_status(
     policy: DefragPolicy, now: datetime, *, next_schedule: datetime | None, flaw: BrokenInput | None = None
 ) -> dict[str, Any]:
-    """Return what is true of a policy now, its plan aside; `flaw`: why it cannot work as it is written."""
+    """Return what is true of a policy now, its plan and what is carried out aside; `flaw`: why it cannot work as it is written."""
     metadata, old = policy.metadata, policy.status.conditions
     reason, message = ("Valid", "") if flaw is None else ("Broken", str(flaw))
     found = {"Accepted": condition("Accepted", "Valid", reason, message[:4096], old, metadata, now)}
     for each in old:
         found.setdefault(each.type, each.to_json())
+    campaign = policy.status.campaign
+    if campaign is not None:
+        reason, message = campaign.reason, campaign.message
+        if campaign.ended is None:
+            done = sum(each.phase == "Moved" for each in campaign.moves)
+            reason, message = "Running", f"{done} of {len(campaign.moves)} moves made"
+        found["Completed"] = condition("Completed", "Completed", reason, message, old, metadata, now)
+    elif policy.spec.mode is DefragMode.RECOMMEND:
+        found.pop("Completed", None)
     return {
         "nextSchedule": _text(next_schedule),
         "observedGeneration": metadata.generation,

@@ -1,0 +1,155 @@
+"""Places: the devices of the moves that are carried out, held from before the first eviction until the end, and given to who comes instead.
+
+In: what is carried out, the demands that wait in a pass. Out: a holder of these devices in the allocator's state (ADR 4), under a key of its own: each demand that is
+asked about finds them taken. Only the pod that comes instead of the one that went is asked about without it, and about nothing else: as long as its move goes on
+it takes no other devices. It gets the new place; where that is lost, the old one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.defrag.replay import Replay
+from apportion.allocator.policyterms import terms_of
+from apportion.api.defrag import Campaign, CampaignMove, DefragPlace, MovePhase
+from apportion.dra.pod import Pod
+from apportion.errors import BrokenInput
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.defrag.movables import Movables
+from apportion.scheduling.defrag.records import devices_of, held_by
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.quota.overlimit import OverLimit
+from apportion.scheduling.waiting import WaitingDemand, is_current
+
+KEY = "defrag"
+"""Key of the holder in the allocator's state."""
+_PATIENCE = 10.0
+"""Seconds for which a pod that came instead is refused its new place before it gets the old one."""
+
+
+class HeldPlaces:
+    """The places of one plan that is carried out, or none."""
+
+    def __init__(self, decider: Decider, clock: Callable[[], float]) -> None:
+        self._decider = decider
+        self._snapshot = decider.snapshot
+        self._clock = clock
+        self._campaign: Campaign | None = None
+        self._refused: tuple[str, float] = ("", 0.0)
+        """The pod (UID) that was refused its new place, and since when."""
+
+    def hold(self, campaign: Campaign) -> None:
+        """Keep all places from others; those of another plan are let go."""
+        self._campaign = campaign
+        self._snapshot.state.hold(KEY, held_by(campaign))
+
+    def release(self) -> None:
+        """Let others have all of them."""
+        if self._campaign is not None:
+            self._campaign = None
+            self._decider.set_aside = frozenset()
+            self._snapshot.state.release(KEY)
+            self._snapshot.retry_epoch += 1
+
+    def fits(self, found: Movables, move: CampaignMove) -> bool:
+        """Say whether the allocator would move a pod as planned now; `found`: the pod with its claims."""
+        devices = devices_of(move.target.devices)
+        [movable] = found.movables
+        terms = terms_of(self._snapshot.managed.policy(found.claims[movable.key][0]))
+        try:
+            with self._lifted(), Replay(self._snapshot.state, found.room) as replay:
+                made = replay.move(movable, terms, nodes=[move.target.node], devices=devices)
+        except BrokenInput:
+            return False
+        return made is not None and {*made.devices} == {*devices}
+
+    def placed(self, move: CampaignMove, place: DefragPlace) -> Pod | None:
+        """Return the pod of the same controller that came instead and has a place, decisions that are being written included."""
+        for device in devices_of(place.devices[:1]):
+            for key in self._snapshot.state.holders(device):
+                claim = self._snapshot.claims.get(key)
+                for pod in self._snapshot.users(claim) if claim is not None else ():
+                    if _comes_instead(pod, move):
+                        return pod
+        return None
+
+    def begin(self, demands: Iterable[WaitingDemand]) -> None:
+        """Start a pass: serve the pod that came instead before the queue; `demands`: all that wait."""
+        self._decider.set_aside = frozenset()
+        move = self._current()
+        if move is None:
+            return
+        waiting = [each for each in demands if len(each.pods) == 1 and _comes_instead(each.pods[0], move)]
+        if not waiting or any(self.placed(move, place) for place in (move.target, move.source)):
+            return
+        successor = max(waiting, key=lambda each: (each.pods[0].created, each.key))
+        self._decider.set_aside = frozenset({successor.key})
+        if is_current(successor, self._snapshot) and not self._decider.writes.paused(successor.key):
+            self._serve(successor, move)
+
+    def _current(self) -> CampaignMove | None:
+        """Return the move whose pod goes, or is gone; None: there is none, or nobody has touched its pod yet."""
+        moves = self._campaign.moves if self._campaign is not None else ()
+        move = next((each for each in moves if each.phase is not MovePhase.MOVED), None)
+        if move is None or move.phase is not MovePhase.EVICTING:
+            return None
+        pod = self._snapshot.pods.get(move.uid)
+        return move if pod is None or pod.deleting or pod.finished else None
+
+    def _serve(self, demand: WaitingDemand, move: CampaignMove) -> None:
+        uid = demand.pods[0].uid
+        capacity = self._decider.candidates.capacity()
+        if self._grant(demand, move.target, capacity):
+            return
+        if self._refused[0] != uid:
+            self._refused = uid, self._clock()
+        if self._clock() - self._refused[1] >= _PATIENCE:
+            self._grant(demand, move.source, capacity)
+
+    def _grant(self, demand: WaitingDemand, place: DefragPlace, capacity: HostCapacity) -> bool:
+        """Give a demand just these devices; says whether it could."""
+        decider, state = self._decider, self._snapshot.state
+        try:
+            decider.quotas.check(demand)
+            asked = decider.candidates.ask(demand, capacity)
+            if isinstance(asked, str) or place.node not in (asked.nodes or ()):
+                return False
+            wanted, view = {*devices_of(place.devices)}, state.view(place.node)
+            others = {view.id_of(index) for index in range(len(view.devices))} - wanted
+            here = replace(asked, nodes=frozenset({place.node}), excluded=asked.excluded | others)
+            terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+            with self._lifted():
+                found = decide(state, here, terms, prefer=decider.candidates.idle)
+                if found is None:
+                    return False
+                decision = decider.admissible.of(demand, here, terms, found, None)
+        except (BrokenInput, OverLimit):
+            return False
+        decider.learn(demand, decision)
+        decider.grant(demand, decision, capacity)
+        return True
+
+    @contextmanager
+    def _lifted(self) -> Iterator[None]:
+        """Let the one that a place is for be asked about."""
+        self._snapshot.state.release(KEY)
+        try:
+            yield
+        finally:
+            if self._campaign is not None:
+                self._snapshot.state.hold(KEY, held_by(self._campaign))
+
+
+def _comes_instead(pod: Pod, move: CampaignMove) -> bool:
+    """Say whether a pod is of the same controller as the one that goes, and in its place."""
+    namespace, _, name = move.pod.partition("/")
+    return (
+        pod.uid != move.uid
+        and pod.namespace == namespace
+        and pod.controller is not None
+        and pod.controller.uid == move.controller
+        and (not move.same_name or pod.name == name)
+        and not pod.deleting
+        and not pod.finished
+    )

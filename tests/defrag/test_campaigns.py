@@ -1,0 +1,361 @@
+"""Plans are carried out one move after the other: each place is held before a pod goes, and whatever happens everybody runs in the end."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubernetes_asyncio.client import Configuration
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import DEFRAGS, NODES, PODS
+from tests.clients import silent
+from tests.defrag.moving import Moving, ends, policy
+from tests.defrag.planned import cards, makes, runs
+
+__all__ = ["silent"]
+
+
+def scattered(client: Client, **more: Any) -> Moving:
+    """Return two cards with a small partition on each, and a policy that wants a whole card."""
+    cluster = cards()
+    runs(cluster, "a", "n1", "1g.10gb", 3)
+    runs(cluster, "b", "n2", "1g.10gb", 0)
+    policy(cluster)
+    return Moving(cluster, client, **more)
+
+
+def crowded(client: Client, **more: Any) -> Moving:
+    """Return three cards, of which two pods have to move so that one is free."""
+    cluster = cards(3)
+    for number, start in enumerate((0, 1)):
+        runs(cluster, f"a{number}", "n1", "1g.10gb", start)
+    for node in ("n2", "n3"):
+        for number, start in enumerate((0, 1, 2)):
+            runs(cluster, f"{node}-{number}", node, "1g.10gb", start, owner=node)
+    policy(cluster)
+    return Moving(cluster, client, **more)
+
+
+async def test_a_move_frees_a_card_and_the_pod_that_comes_instead_has_the_place_that_was_held(
+    silent: Client,
+) -> None:
+    """It runs on the other card; then nothing is held any more."""
+    trial = scattered(silent)
+    await trial.start()
+    assert trial.campaign is not None
+    [move] = trial.campaign.moves
+    await trial.rounds()
+    found = trial.campaign
+    assert found is not None
+    assert (found.reason, [each.phase for each in found.moves]) == ("Completed", ["Moved"])
+    assert len(trial.evicted) == 1
+    stays, node = ("a", "n1") if move.pod == "team/b" else ("b", "n2")
+    assert trial.running().keys() == {stays, "anew-1"}
+    assert {each.split("/")[0] for each in trial.running().values()} == {node}
+    assert trial.held == set()
+
+
+async def test_several_moves_are_made_one_after_the_other(silent: Client) -> None:
+    """The second pod goes when the first one that came instead runs, and the first that went is gone."""
+    trial = crowded(silent, linger=3)
+    await trial.start()
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    for _ in range(2):
+        await trial.round()
+    assert len(trial.evicted) == 1
+    await trial.rounds()
+    assert len(trial.evicted) == 2
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "Completed"
+    assert len(trial.running()) == 8
+    assert not [place for place in trial.running().values() if place.startswith("n1/")]
+
+
+async def test_a_pod_that_comes_in_between_does_not_get_what_is_held(silent: Client) -> None:
+    """Neither the new place nor the old one, nor the rest of the card that is to be free; it gets what is left."""
+    trial = scattered(silent, linger=2)
+    await trial.start()
+    held = {str(each) for each in trial.held}
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    makes(trial.cluster, "half", "3g.40gb", owner="other")
+    makes(trial.cluster, "small", "1g.10gb", owner="other")
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "Completed"
+    [move] = trial.campaign.moves
+    places = trial.running()
+    assert places["anew-1"] == "/".join(move.target.devices[0].split("/")[1:])
+    freed = move.source.node
+    assert not {f"gpu.apportion.dev/{places[name]}" for name in ("half", "small")} & held
+    assert not [name for name, place in places.items() if place.startswith(f"{freed}/")]
+
+
+async def test_who_is_made_by_the_same_controller_before_the_pod_goes_gets_nothing_that_is_held(
+    silent: Client,
+) -> None:
+    """A pod that the controller adds is not the one that comes instead, as long as nobody has gone."""
+    trial = scattered(silent, protected=("a", "b"))
+    await trial.start()
+    makes(trial.cluster, "added", "1g.10gb")
+    await trial.round()
+    held = {f"{each.pool}/{each.name}" for each in trial.held}
+    assert trial.running().keys() == {"a", "b", "added"}
+    assert trial.running()["added"] not in held
+
+
+async def test_a_budget_ends_it_and_nobody_is_touched(silent: Client) -> None:
+    """Asked again for half a minute, then given up."""
+    trial = scattered(silent, protected=("a", "b"))
+    await trial.start()
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "Blocked"
+    assert "PodDisruptionBudget keep" in trial.campaign.message
+    assert (trial.evicted, trial.held) == ([], set())
+    assert trial.running().keys() == {"a", "b"}
+
+
+async def test_a_place_that_is_lost_before_the_pod_goes_costs_nobody_anything(silent: Client) -> None:
+    """Its node is cordoned."""
+    trial = scattered(silent)
+    await trial.start()
+    assert trial.campaign is not None
+    [move] = trial.campaign.moves
+    cordon(trial, move.target.node)
+    await trial.rounds()
+    assert trial.campaign.reason == "PlaceLost"
+    assert (trial.evicted, trial.held) == ([], set())
+
+
+async def test_a_place_that_is_lost_after_the_pod_went_is_replaced_by_the_old_one(silent: Client) -> None:
+    """The pod that comes instead runs where the other one ran, and the rest is given up."""
+    trial = crowded(silent, successors=False)
+    await trial.start()
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    assert trial.campaign is not None
+    move = next(each for each in trial.campaign.moves if each.phase == "Evicting")
+    cordon(trial, move.target.node)
+    makes(trial.cluster, "anew-1", "1g.10gb")
+    await trial.rounds()
+    assert trial.campaign.reason == "PlaceLost"
+    assert len(trial.evicted) == 1
+    assert trial.running()["anew-1"] == "/".join(move.source.devices[0].split("/")[1:])
+    assert len(trial.running()) == 8
+    assert trial.held == set()
+
+
+async def test_nobody_comes_instead_and_it_is_given_up(silent: Client) -> None:
+    """The controller was scaled down: after the time-out everybody else may have the places."""
+    trial = crowded(silent, successors=False)
+    await trial.start()
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "NoSuccessor"
+    assert (len(trial.evicted), len(trial.running()), trial.held) == (1, 7, set())
+
+
+async def test_a_window_that_closes_ends_it_between_two_moves(silent: Client) -> None:
+    """The move that has begun is ended; the next one is not begun."""
+    trial = crowded(silent)
+    await trial.start(timedelta(minutes=1))
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    trial.cluster.clock.now += 60
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "WindowClosed"
+    assert [each.phase for each in trial.campaign.moves] == ["Moved", "Waiting"]
+    assert (len(trial.evicted), len(trial.running()), trial.held) == (1, 8, set())
+
+
+async def test_a_policy_that_is_deleted_midway_lets_the_move_end_and_makes_no_other(silent: Client) -> None:
+    """Who went is followed by a pod in the place that was held; then nothing is held any more."""
+    trial = crowded(silent)
+    await trial.start()
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    trial.cluster.gone(DEFRAGS, trial.cluster.objects.pop(("DefragPolicy", "", "tidy")))
+    await trial.rounds(most=12, until=lambda: not trial.campaigns.busy)
+    assert not trial.campaigns.busy
+    assert (len(trial.evicted), len(trial.running()), trial.held) == (1, 8, set())
+    assert trial.running()["anew-1"].split("/")[0] != "n1"
+
+
+def cordon(trial: Moving, node: str) -> None:
+    """Let nobody be put on a node any more."""
+    raw = trial.cluster.objects["Node", "", node]
+    raw["spec"] = {"unschedulable": True}
+    trial.cluster.see(NODES, raw)
+
+
+def recommend(trial: Moving) -> None:
+    """Change the policy's mode."""
+    raw = trial.cluster.objects["DefragPolicy", "", "tidy"]
+    raw["spec"] = raw["spec"] | {"mode": "Recommend"}
+    trial.cluster.see(DEFRAGS, raw)
+
+
+def victim_gone(trial: Moving) -> None:
+    """Let the pods end by themselves."""
+    for name in ("a", "b"):
+        ends(trial.cluster, name)
+
+
+def joins_a_group(trial: Moving) -> None:
+    """Let the pods ask something of their neighbours."""
+    for name in ("a", "b"):
+        pod = trial.cluster.objects["Pod", "team", name]
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+        key = "requiredDuringSchedulingIgnoredDuringExecution"
+        pod["spec"]["affinity"] = {"podAntiAffinity": {key: [term]}}
+        trial.cluster.see(PODS, pod)
+
+
+def movables_kind() -> Any:
+    """Return the kind of pods."""
+    from apportion.cluster.kinds import PODS
+
+    return PODS
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(recommend, "PolicyChanged"), (victim_gone, "PodGone"), (joins_a_group, "MayNotMove")],
+)
+async def test_what_changes_before_the_pod_goes_ends_it(
+    silent: Client, change: Callable[[Moving], None], reason: str
+) -> None:
+    """Nobody is evicted by what was true a moment ago."""
+    trial = scattered(silent)
+    await trial.start()
+    change(trial)
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == reason
+    assert (trial.evicted, trial.held) == ([], set())
+
+
+@pytest.mark.parametrize("linger", [0, 2])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("act", range(8))
+async def test_a_leader_that_is_killed_at_any_act_is_followed_by_one_that_goes_on(
+    silent: Client, act: int, *, after: bool, linger: int
+) -> None:
+    """Two moves; whether the act reached the server or not: each pod goes once, by a place that is held and written down, and all run in the end."""
+    trial = crowded(silent, dies_at=act, dies_after=after, linger=linger)
+    await trial.start()
+    if trial.campaign is None:
+        assert act == 0
+        await trial.start()
+    await trial.rounds()
+    found = trial.campaign
+    assert found is not None
+    assert (found.reason, [each.phase for each in found.moves]) == ("Completed", ["Moved", "Moved"])
+    assert len(trial.evicted) == len({*trial.evicted}) == 2
+    assert len(trial.running()) == 8
+    assert trial.held == set()
+    await trial.round()
+    assert not trial.campaigns.busy
+
+
+async def test_a_stateful_pod_is_followed_by_the_one_of_its_name_only(silent: Client) -> None:
+    """Another ordinal of the set that waits is not it."""
+    cluster = cards()
+    runs(cluster, "db-0", "n1", "1g.10gb", 3, kind="StatefulSet", owner="db")
+    runs(cluster, "db-1", "n2", "1g.10gb", 0, kind="StatefulSet", owner="db")
+    policy(cluster)
+    trial = Moving(cluster, silent, successors=False)
+    await trial.start()
+    assert trial.campaign is not None
+    [move] = trial.campaign.moves
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    makes(trial.cluster, "db-2", "1g.10gb", kind="StatefulSet", owner="db")
+    for _ in range(4):
+        await trial.round()
+    name = move.pod.partition("/")[2]
+    assert name not in trial.running()
+    makes(trial.cluster, name, "1g.10gb", kind="StatefulSet", owner="db")
+    await trial.rounds()
+    assert trial.campaign.reason == "Completed"
+    assert trial.running()[name] == "/".join(move.target.devices[0].split("/")[1:])
+
+
+HAPPENS = ("nothing", "kill", "shut the target", "shut the source", "open all", "another pod", "a pod ends")
+
+
+@settings(max_examples=80)
+@given(
+    happens=st.lists(st.sampled_from(HAPPENS), max_size=16),
+    linger=st.integers(0, 3),
+    dies_at=st.integers(-1, 8),
+    dies_after=st.booleans(),
+)
+def test_whatever_happens_all_run_in_the_end_on_devices_of_their_own_and_nothing_stays_held(
+    happens: list[str], linger: int, dies_at: int, *, dies_after: bool
+) -> None:
+    """Leaders die, nodes are shut and opened, pods come and go; each pod goes once at most, by a place that is held."""
+
+    async def lead() -> None:
+        settings_ = Configuration(host="http://127.0.0.1:1")  # reserved, nothing listens there
+        async with Client(settings_, patience=1.0, manager="apportion-operator") as client:
+            trial = crowded(client, linger=linger, dies_at=dies_at, dies_after=dies_after)
+            await trial.start()
+            if trial.campaign is None:
+                await trial.start()
+            for number, what in enumerate(happens):
+                happen(trial, what, number)
+                await trial.round()
+            happen(trial, "open all", 0)
+            await trial.rounds()
+            for _ in range(6):
+                await trial.round()
+            check(trial)
+            mine = asyncio.current_task()
+            await asyncio.gather(
+                *(each for each in asyncio.all_tasks() if each is not mine), return_exceptions=True
+            )
+
+    asyncio.run(lead())
+
+
+def happen(trial: Moving, what: str, number: int) -> None:
+    """Let something happen around the leader, or to it."""
+    found = trial.campaign
+    move = next((each for each in found.moves if each.phase != "Moved"), None) if found is not None else None
+    match what:
+        case "kill":
+            trial.lead()
+        case "shut the target" if move is not None:
+            cordon(trial, move.target.node)
+        case "shut the source" if move is not None:
+            cordon(trial, move.source.node)
+        case "open all":
+            for node in ("n1", "n2", "n3"):
+                raw = trial.cluster.objects["Node", "", node]
+                raw["spec"] = {}
+                trial.cluster.see(NODES, raw)
+        case "another pod":
+            makes(trial.cluster, f"other-{number}", "1g.10gb", owner="other")
+        case "a pod ends":
+            name = next((each for each in trial.running() if each.startswith("other")), None)
+            if name is not None:
+                ends(trial.cluster, name)
+
+
+def check(trial: Moving) -> None:
+    """Check that it has ended well for everybody."""
+    found, cluster = trial.campaign, trial.cluster
+    assert found is not None
+    assert found.ended is not None
+    assert trial.held == set()
+    assert len(trial.evicted) == len({*trial.evicted})
+    snapshot = cluster.snapshot
+    names = {pod.name for pod in snapshot.pods.values()}
+    assert trial.running().keys() == names
+    assert len([name for name in names if not name.startswith("other")]) == 8
+    for claim in snapshot.claims.values():
+        assert claim.allocation is not None
+        for result in claim.allocation.results:
+            assert snapshot.state.holders(result.device) == (claim.uid,)
