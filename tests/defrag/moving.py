@@ -9,7 +9,7 @@ from typing import Any
 
 from apportion.api.defrag import Campaign, DefragPolicy
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, DEFRAGS, PODS
+from apportion.cluster.kinds import CLAIMS, DEFRAGS, NODES, PODS
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
@@ -20,7 +20,7 @@ from apportion.scheduling.defrag.planning import Picture, Planned
 from apportion.scheduling.defrag.records import campaign_of, devices_of
 from apportion.scheduling.preemption.evictor import Refused
 from tests.cli.worlds import Cluster, allocate_what_is_assumed
-from tests.defrag.planned import makes, starts
+from tests.defrag.planned import cards, makes, runs, starts
 
 Json = dict[str, Any]
 POLICY = "tidy"
@@ -259,3 +259,31 @@ class Moving:
         assert {*devices_of(move.target.devices), *devices_of(move.source.devices)} <= self.held
         state = self.cluster.snapshot.state
         assert all(state.holders(device) == (KEY,) for device in devices_of(move.target.devices))
+
+
+def scattered(client: Client, **more: Any) -> Moving:
+    """Return two cards with a small partition on each, and a policy that wants a whole card."""
+    cluster = cards()
+    runs(cluster, "a", "n1", "1g.10gb", 3)
+    runs(cluster, "b", "n2", "1g.10gb", 0)
+    policy(cluster)
+    return Moving(cluster, client, **more)
+
+
+def crowded(client: Client, **more: Any) -> Moving:
+    """Return three cards, of which two pods have to move so that one is free."""
+    cluster = cards(3)
+    for number, start in enumerate((0, 1)):
+        runs(cluster, f"a{number}", "n1", "1g.10gb", start)
+    for node in ("n2", "n3"):
+        for number, start in enumerate((0, 1, 2)):
+            runs(cluster, f"{node}-{number}", node, "1g.10gb", start, owner=node)
+    policy(cluster)
+    return Moving(cluster, client, **more)
+
+
+def cordon(trial: Moving, node: str) -> None:
+    """Let nobody be put on a node any more."""
+    raw = trial.cluster.objects["Node", "", node]
+    raw["spec"] = {"unschedulable": True}
+    trial.cluster.see(NODES, raw)

@@ -1,43 +1,18 @@
 """Plans are carried out one move after the other: each place is held before a pod goes, and whatever happens everybody runs in the end."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import DEFRAGS, NODES, PODS
+from apportion.cluster.kinds import DEFRAGS, PODS
 from tests.clients import silent
-from tests.defrag.moving import Moving, ends, policy
+from tests.defrag.moving import Moving, cordon, crowded, ends, policy, scattered
 from tests.defrag.planned import cards, makes, runs
 
 __all__ = ["silent"]
-
-
-def scattered(client: Client, **more: Any) -> Moving:
-    """Return two cards with a small partition on each, and a policy that wants a whole card."""
-    cluster = cards()
-    runs(cluster, "a", "n1", "1g.10gb", 3)
-    runs(cluster, "b", "n2", "1g.10gb", 0)
-    policy(cluster)
-    return Moving(cluster, client, **more)
-
-
-def crowded(client: Client, **more: Any) -> Moving:
-    """Return three cards, of which two pods have to move so that one is free."""
-    cluster = cards(3)
-    for number, start in enumerate((0, 1)):
-        runs(cluster, f"a{number}", "n1", "1g.10gb", start)
-    for node in ("n2", "n3"):
-        for number, start in enumerate((0, 1, 2)):
-            runs(cluster, f"{node}-{number}", node, "1g.10gb", start, owner=node)
-    policy(cluster)
-    return Moving(cluster, client, **more)
 
 
 async def test_a_move_frees_a_card_and_the_pod_that_comes_instead_has_the_place_that_was_held(
@@ -183,13 +158,6 @@ async def test_a_policy_that_is_deleted_midway_lets_the_move_end_and_makes_no_ot
     assert trial.running()["anew-1"].split("/")[0] != "n1"
 
 
-def cordon(trial: Moving, node: str) -> None:
-    """Let nobody be put on a node any more."""
-    raw = trial.cluster.objects["Node", "", node]
-    raw["spec"] = {"unschedulable": True}
-    trial.cluster.see(NODES, raw)
-
-
 def recommend(trial: Moving) -> None:
     """Change the policy's mode."""
     raw = trial.cluster.objects["DefragPolicy", "", "tidy"]
@@ -280,82 +248,3 @@ async def test_a_stateful_pod_is_followed_by_the_one_of_its_name_only(silent: Cl
     await trial.rounds()
     assert trial.campaign.reason == "Completed"
     assert trial.running()[name] == "/".join(move.target.devices[0].split("/")[1:])
-
-
-HAPPENS = ("nothing", "kill", "shut the target", "shut the source", "open all", "another pod", "a pod ends")
-
-
-@settings(max_examples=80)
-@given(
-    happens=st.lists(st.sampled_from(HAPPENS), max_size=16),
-    linger=st.integers(0, 3),
-    dies_at=st.integers(-1, 8),
-    dies_after=st.booleans(),
-)
-def test_whatever_happens_all_run_in_the_end_on_devices_of_their_own_and_nothing_stays_held(
-    happens: list[str], linger: int, dies_at: int, *, dies_after: bool
-) -> None:
-    """Leaders die, nodes are shut and opened, pods come and go; each pod goes once at most, by a place that is held."""
-
-    async def lead() -> None:
-        settings_ = Configuration(host="http://127.0.0.1:1")  # reserved, nothing listens there
-        async with Client(settings_, patience=1.0, manager="apportion-operator") as client:
-            trial = crowded(client, linger=linger, dies_at=dies_at, dies_after=dies_after)
-            await trial.start()
-            if trial.campaign is None:
-                await trial.start()
-            for number, what in enumerate(happens):
-                happen(trial, what, number)
-                await trial.round()
-            happen(trial, "open all", 0)
-            await trial.rounds()
-            for _ in range(6):
-                await trial.round()
-            check(trial)
-            mine = asyncio.current_task()
-            await asyncio.gather(
-                *(each for each in asyncio.all_tasks() if each is not mine), return_exceptions=True
-            )
-
-    asyncio.run(lead())
-
-
-def happen(trial: Moving, what: str, number: int) -> None:
-    """Let something happen around the leader, or to it."""
-    found = trial.campaign
-    move = next((each for each in found.moves if each.phase != "Moved"), None) if found is not None else None
-    match what:
-        case "kill":
-            trial.lead()
-        case "shut the target" if move is not None:
-            cordon(trial, move.target.node)
-        case "shut the source" if move is not None:
-            cordon(trial, move.source.node)
-        case "open all":
-            for node in ("n1", "n2", "n3"):
-                raw = trial.cluster.objects["Node", "", node]
-                raw["spec"] = {}
-                trial.cluster.see(NODES, raw)
-        case "another pod":
-            makes(trial.cluster, f"other-{number}", "1g.10gb", owner="other")
-        case "a pod ends":
-            name = next((each for each in trial.running() if each.startswith("other")), None)
-            if name is not None:
-                ends(trial.cluster, name)
-
-
-def check(trial: Moving) -> None:
-    """Check that it has ended well for everybody."""
-    found, cluster = trial.campaign, trial.cluster
-    assert found is not None
-    assert found.ended is not None
-    assert trial.held == set()
-    assert len(trial.evicted) == len({*trial.evicted})
-    snapshot = cluster.snapshot
-    names = {pod.name for pod in snapshot.pods.values()}
-    assert trial.running().keys() == names
-    assert len([name for name in names if not name.startswith("other")]) == 8
-    for claim in snapshot.claims.values():
-        assert claim.allocation is not None
-        for result in claim.allocation.results:
-            assert snapshot.state.holders(result.device) == (claim.uid,)
