@@ -25,15 +25,18 @@ class AppliedExamples:
     namespace: str
 
     async def apply(self) -> None:
-        """Apply all of them."""
-        kubectl = self.installation.cluster.kubectl
-        if plain := self._plain():
-            await kubectl("apply", "-n", self.namespace, *_files(plain))
-        for each in self._others():
+        """Apply all of them; those that come in steps first, before others have the devices that they name."""
+        kubectl, others = self.installation.cluster.kubectl, self._others()
+        for each in others:
             if (first := each.pods_before_last()) is not None:
                 await kubectl("apply", *_files([each]), "-l", "!=".join(LAST))
-                await eventually(partial(self._run, first), within=_PATIENCE_SECONDS)
-            await kubectl("apply", *_files([each]))
+                await eventually(
+                    partial(self._waiting, first), lambda left: not left, within=_PATIENCE_SECONDS
+                )
+        if plain := self._plain():
+            await kubectl("apply", "-n", self.namespace, *_files(plain))
+        if others:
+            await kubectl("apply", *_files(others))
 
     async def delete(self) -> None:
         """Begin to delete them; pods of an example may have been evicted for another one."""
@@ -58,9 +61,10 @@ class AppliedExamples:
         ]
         return [*view.pods, *view.claims, *held, *own]
 
-    async def _run(self, names: Iterable[str]) -> bool:
+    async def _waiting(self, names: Iterable[str]) -> list[str]:
+        """Return those of some pods that do not run yet."""
         pods = (await self.view()).pods
-        return all(pods.get(name, {}).get("status", {}).get("phase") == "Running" for name in names)
+        return [name for name in names if pods.get(name, {}).get("status", {}).get("phase") != "Running"]
 
     def _plain(self) -> list[Example]:
         return [each for each in self.examples if not each.namespaces]

@@ -148,14 +148,15 @@ class Decider:
         if answer is None and explained:
             idle = self.candidates.idle
             answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=idle)
-            answer = answer or self.further.decide(demand, asked, terms, capacity)
+            answer = answer or self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
             if answer is None:
                 self.refusals.refuse_with_shape(demand, alike)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
-            answer = self.further.decide(demand, asked, terms, capacity) or answer
+            was_asked = not planned
+            answer = self.further.decide(demand, asked, terms, capacity, was_asked=was_asked) or answer
         if isinstance(answer, Refusal):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted

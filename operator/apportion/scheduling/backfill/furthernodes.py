@@ -35,10 +35,19 @@ class FurtherNodes:
         return asked if isinstance(asked, Demand) else self._preempting(demand, capacity) or asked
 
     def decide(
-        self, demand: WaitingDemand, asked: Demand, terms: Terms, capacity: HostCapacity
+        self,
+        demand: WaitingDemand,
+        asked: Demand,
+        terms: Terms,
+        capacity: HostCapacity,
+        *,
+        was_asked: bool = True,
     ) -> Decision | None:
-        """Return what a demand gets of what is reserved, or where pods have to go; None: nothing. `asked`: about what it was refused."""
-        found = self._reserved.decide(demand, asked, terms)
+        """Return what a demand gets of what is reserved, or where pods have to go; None: nothing.
+
+        `was_asked`: whether the allocator has just refused what is `asked`; else another refusal stands for it.
+        """
+        found = self._reserved.decide(demand, asked, terms, was_asked=was_asked)
         if found is not None:
             return found
         further = self._preempting(demand, capacity, asked.nodes or frozenset())

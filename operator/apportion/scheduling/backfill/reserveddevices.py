@@ -126,9 +126,17 @@ class ReservedDevices:
                 for each in usable:
                     capacity.keep(each.key, each.room)
 
-    def decide(self, demand: WaitingDemand, asked: Demand, terms: Terms) -> Decision | None:
-        """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing."""
-        usable, state = self._usable(demand, self._idle()), self._snapshot.state
+    def decide(
+        self, demand: WaitingDemand, asked: Demand, terms: Terms, *, was_asked: bool
+    ) -> Decision | None:
+        """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing.
+
+        `was_asked`: whether it was refused on just these nodes, so that what only keeps room there changes nothing.
+        """
+        idle, state = self._idle(), self._snapshot.state
+        if was_asked and self.reuse:
+            idle = [each for each in idle if self._keeping[key_of(each.head)]]
+        usable = self._usable(demand, idle)
         nodes = frozenset().union(*(each.plan.nodes for each in usable)).intersection(asked.nodes or ())
         if not nodes:
             return None
