@@ -25,6 +25,8 @@ _FORCED: Final = 0.2
 """Share of pods that are deleted by force."""
 _PAUSE_SECONDS = (0.05, 0.6)
 _RETRY_SECONDS = 0.5
+_LATER: Final = (403, 429)
+"""An API server that has just started does not know roles and classes of priority yet."""
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _RESOURCE = "/apis/resource.k8s.io/v1"
@@ -41,11 +43,12 @@ class Churn:
         self._cluster = cluster
         self._choose = choose
         self._live: list[tuple[str, Unit]] = []
+        self._urgent = 0
 
     async def prepare(self) -> None:
         """Make namespaces, templates, the policy and classes of priority."""
         api = self._cluster.api
-        for name, value in workload.PRIORITIES.items():
+        for name, value in (*workload.PRIORITIES.items(), (workload.URGENT, 10_000)):
             await api.create(
                 _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
             )
@@ -81,6 +84,18 @@ class Churn:
             await _persist(api.create, _pods(namespace), pod)
             self.made += 1
 
+    async def end_some(self, count: int) -> None:
+        """Delete so many units, as far as there are any."""
+        for _ in range(min(count, len(self._live))):
+            await self._end(*self._live.pop(self._choose.randrange(len(self._live))))
+
+    async def make_urgent(self) -> None:
+        """Make pods in the namespace with the gate whose turn is before all others'; they end together."""
+        self._urgent += 1
+        unit = Unit((), tuple(workload.urgent_pods(f"urgent-{self._urgent:03d}")))
+        self._live.append((self.namespaces[0], unit))
+        await self.make(self.namespaces[0], unit)
+
     async def delete_all(self) -> None:
         """Delete every pod and every claim."""
         api = self._cluster.api
@@ -107,7 +122,7 @@ async def _persist(call: Callable[P, Awaitable[object]], *args: P.args, **named:
         except ApiError as error:
             if error.status == 409:
                 return
-            if error.status < 500 and error.status != 429:
+            if error.status < 500 and error.status not in _LATER:
                 raise
         except (aiohttp.ClientError, TimeoutError):
             pass

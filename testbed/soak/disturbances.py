@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -20,6 +20,8 @@ from testbed.components import APISERVER, CONTROLLER_MANAGER, SCHEDULER
 from testbed.controlplane import ControlPlane
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.installation import Installation
+from testbed.soak.churn import Churn
+from testbed.soak.heldwrites import HeldWrites
 from testbed.supervised import Supervised
 
 CALM: Final = 0.4
@@ -59,6 +61,7 @@ class Disturbances:
         installation: Installation,
         checker: Checker,
         proxies: list[FaultyProxy],
+        churn: Churn,
         choose: random.Random,
     ) -> None:
         """`proxies` are those of the operators in their order, then that of the agents."""
@@ -68,9 +71,13 @@ class Disturbances:
         self._checker = checker
         self._proxies = proxies
         self._choose = choose
+        self._is_faulty = False
+        self._aimed: dict[FaultyProxy, Sequence[Rule]] = {}
+        self._held = HeldWrites(proxies[: len(installation.operators)], self._aim, churn)
         self._kept, *self._victims = sorted(installation.agents)
         self._to_operators: dict[Callable[[], Awaitable[None]], int] = {
-            self._kill_in_a_write: 4, self._kill_operator: 2, self._kill_all: 1, self._sleep: 2, self._cut_off: 2
+            self._kill_in_a_write: 4, self._kill_operator: 2, self._kill_all: 1, self._sleep: 2, self._cut_off: 2,
+            self._lose_lease: 2, self._give_up: 2,
         }  # fmt: skip
         self._to_others: dict[Callable[[], Awaitable[None]], int] = {
             self._kill_agent: 3, self._away: 2, self._restart_server: 2, self._restart_client: 1
@@ -97,8 +104,12 @@ class Disturbances:
             self._mend()
 
     async def _disturb_operators(self, end: float, period: float) -> None:
+        """Disturb operators at random, first in the two ways by which a device is given twice, if ever."""
         while (now := time.monotonic()) < end:
             calm = now + period
+            for disturb in self._choose.sample((self._lose_lease, self._give_up), 2):
+                await disturb()
+                await asyncio.sleep(self._choose.uniform(*_OPERATOR_PAUSE_SECONDS))
             await self._disturb(self._to_operators, min(end, calm - period * CALM), _OPERATOR_PAUSE_SECONDS)
             await asyncio.sleep(max(min(calm, end) - time.monotonic(), 0))
 
@@ -114,8 +125,9 @@ class Disturbances:
 
     def _mend(self) -> None:
         self._checker.on_allocation = lambda _: None
+        self._aimed.clear()
+        self._set_rules(faulty=False)
         for proxy in self._proxies:
-            proxy.rules.clear()
             proxy.heal()
             proxy.let_go()
 
@@ -123,11 +135,19 @@ class Disturbances:
         """Let all proxies be faulty now and then."""
         while True:
             await asyncio.sleep(self._choose.uniform(5, 20))
-            for proxy in self._proxies:
-                proxy.rules = list(rules())
+            self._set_rules(faulty=True)
             await asyncio.sleep(self._choose.uniform(15, 30))
-            for proxy in self._proxies:
-                proxy.rules.clear()
+            self._set_rules(faulty=False)
+
+    def _set_rules(self, *, faulty: bool) -> None:
+        self._is_faulty = faulty
+        for proxy in self._proxies:
+            proxy.rules = [*self._aimed.get(proxy, ()), *(rules() if faulty else ())]
+
+    def _aim(self, proxy: FaultyProxy, first: Sequence[Rule]) -> None:
+        """Set the rules that go before those of a faulty time."""
+        self._aimed[proxy] = first
+        self._set_rules(faulty=self._is_faulty)
 
     # Operators
 
@@ -175,6 +195,14 @@ class Disturbances:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         return True
+
+    async def _lose_lease(self) -> None:
+        if await self._held.lease_lost():
+            self.counts["lease lost, writes held up"] += 1
+
+    async def _give_up(self) -> None:
+        if await self._held.given_up():
+            self.counts["writes held up and given up"] += 1
 
     async def _cut_off(self) -> None:
         """Cut an operator off from the API server for longer than its lease lasts."""

@@ -66,7 +66,7 @@ class SoakRun:
             )
             checker = await enter(Checker(installation))
             churn = Churn(cluster, _random(seed))
-            disturbances = Disturbances(cluster, installation, checker, proxies, _random(seed + 1))
+            disturbances = Disturbances(cluster, installation, checker, proxies, churn, _random(seed + 1))
             observer = Observer(installation, checker)
             await churn.prepare()
             async with _meanwhile(self._observe(observer, checker, churn, disturbances)):

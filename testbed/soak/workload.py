@@ -18,6 +18,8 @@ GPUS, NPUS = 8, 4
 """Whole devices that claims can have when nobody has anything; the cards of the node that is shared are not counted."""
 PROFILES: Final = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb")
 PRIORITIES: Final = {"soak-low": -10, "soak-high": 1000}
+URGENT: Final = "soak-urgent"
+"""Before all others; pods have it that a disturbance makes."""
 POLICY: Final[Json] = {
     "apiVersion": "apportion.dev/v1alpha1",
     "kind": "AllocationPolicy",
@@ -102,6 +104,8 @@ _WEIGHTS: Final = {
     "gpu": 5, "1g10gb": 4, "1g20gb": 1, "2g20gb": 2, "3g40gb": 1, "gpu-nic": 1, "npu": 3, "quarter": 2, "share": 3
 }  # fmt: skip
 """How often a pod asks for each."""
+_URGENT: Final = {"gpu": 4, "npu": 2, "3g40gb": 1, "2g20gb": 1, "1g10gb": 3, "quarter": 2}
+"""How many urgent pods ask for each."""
 
 
 def templates() -> Iterator[Json]:
@@ -179,6 +183,15 @@ _KINDS: Final[dict[Callable[[str, random.Random], Unit], int]] = {
 def unit(name: str, choose: random.Random) -> Unit:
     """Return a random unit whose objects begin with a name."""
     return _drawn(choose, _KINDS)(name, choose)
+
+
+def urgent_pods(name: str) -> Sequence[Json]:
+    """Return pods of the highest priority that take all that a change of leaders may find free; their names begin with a name."""
+    return [
+        pod(f"{name}-{kind}-{number}", priority=URGENT, resourceClaimTemplateName=kind)
+        for kind, count in _URGENT.items()
+        for number in range(count)
+    ]
 
 
 def last_pods() -> Sequence[Json]:
