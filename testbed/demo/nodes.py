@@ -29,7 +29,8 @@ def h100(name: str) -> SimulatedNode:
 
 def ascend(name: str, model: str) -> SimulatedNode:
     """Return a node with eight Ascend chips of one model."""
-    return SimulatedNode(name, {"cards": [{"model": model, "count": 8, "driverVersion": "25.2.0"}]})
+    cards = {"model": model, "count": 8, "driverVersion": "25.2.0", "addresses": model != "310P"}
+    return SimulatedNode(name, {"cards": [cards]})
 
 
 def fpga(name: str) -> SimulatedNode:

@@ -15,6 +15,7 @@ from tests.install.gatedobjects import CLAIM_SPEC, make_claim, make_pod
 from tests.install.refusal import refused
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
+RANK_TABLE = "apportion.dev/hccl-rank-table"
 GATES = [{"name": "example.com/other"}, {"name": "apportion.dev/allocation"}]
 POD: Json = {
     "containers": [{"name": "main", "image": "none"}],
@@ -97,6 +98,30 @@ class TenantBounds:
         await tenant.user.patch(path.removesuffix("/status"), {"spec": {"schedulingGates": []}})
         with refused("changes nothing of a pod's status"):
             await tenant.operator.patch(path, {"status": {"conditions": [condition]}})
+
+    async def test_the_operator_writes_a_rank_table_where_a_pod_asks_for_it_and_no_other_annotation(
+        self, tenant: Tenant
+    ) -> None:
+        """As long as the pod waits behind our gate: what has started was read."""
+        without_own = {"spec": {"schedulingGates": GATES[:1]}}
+        table: Json = {"metadata": {"annotations": {RANK_TABLE: "{}"}}}
+        silent = await make_pod(tenant.cluster, tenant.namespace, POD)
+        with refused("changes nothing of a pod but its own scheduling gate"):
+            await tenant.operator.patch(f"{tenant.pods}/{silent['metadata']['name']}", table | without_own)
+
+        pod = await make_pod(tenant.cluster, tenant.namespace, POD)
+        path = f"{tenant.pods}/{pod['metadata']['name']}"
+        asks = {"apportion.dev/rank-table": "HCCL", "example.com/own": "a"}
+        await tenant.user.patch(path, {"metadata": {"annotations": asks}})
+        for others in ({"a": "b"}, {"example.com/own": "b"}, {"example.com/own": None}):
+            both = {"metadata": {"annotations": {RANK_TABLE: "{}", **others}}}
+            with refused("changes nothing of a pod but its own scheduling gate"):
+                await tenant.operator.patch(path, both | without_own)
+        done = await tenant.operator.patch(path, table | without_own)
+        assert done["metadata"]["annotations"] == asks | {RANK_TABLE: "{}"}
+        assert done["spec"]["schedulingGates"] == [GATES[0]]
+        with refused("changes nothing of a pod but its own scheduling gate"):
+            await tenant.operator.patch(path, {"metadata": {"annotations": {RANK_TABLE: "other"}}})
 
     async def test_a_claim_in_use_keeps_its_protection(self, tenant: Tenant) -> None:
         """Its owner could delete it and have the devices given to others while the pod runs."""

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apportion.api.contract import ALLOCATION_FINALIZER, GATE
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE, HCCL_RANK_TABLE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.device import DeviceId
-from apportion.dra.pod import Pod
+from apportion.dra.pod import RANK_TABLE, Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
 from apportion.scheduling.writer import Writer
@@ -92,6 +92,28 @@ async def test_only_our_gate_goes(client: Client, writer: Writer, namespace: str
     assert Pod.from_json(await client.get(PODS, "p", namespace=namespace)).gates == ("other/gate",)
     with pytest.raises(ApiError):
         await writer.ungate(pod)
+
+
+async def test_a_rank_table_comes_with_the_end_of_the_gate(
+    client: Client, writer: Writer, namespace: str
+) -> None:
+    """In one write: no pod starts without the table that it asked for; a pod that changed its gates gets none."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": {RANK_TABLE: "HCCL"}},
+        "spec": {"schedulingGates": [{"name": GATE}], "containers": [{"name": "c", "image": "none"}]},
+    }
+    pod = Pod.from_json(await client.create(PODS, body, namespace=namespace))
+    assert pod.rank_table == "HCCL"
+    await writer.ungate(pod, '{"version":"1.0"}')
+    found = await client.get(PODS, "p", namespace=namespace)
+    assert found["metadata"]["annotations"] == {RANK_TABLE: "HCCL", HCCL_RANK_TABLE: '{"version":"1.0"}'}
+    assert Pod.from_json(found).gates == ()
+    with pytest.raises(ApiError):
+        await writer.ungate(pod, "{}")
+    later = await client.get(PODS, "p", namespace=namespace)
+    assert later["metadata"]["annotations"] == found["metadata"]["annotations"]
 
 
 async def test_nothing_is_written_without_the_lease(client: Client, namespace: str) -> None:

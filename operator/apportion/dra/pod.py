@@ -19,6 +19,8 @@ from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
 NO_RELATIONS = PodRelations()
+RANK_TABLE = "apportion.dev/rank-table"
+"""Annotation of a pod: the kind of the table of all ranks of its group that it asks for (HCCL)."""
 DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 
@@ -88,6 +90,8 @@ class Pod:
     runtime: Runtime = UNDECLARED
     """How long it runs at most."""
     controller: Controller | None = None
+    rank_table: str = ""
+    """The kind of rank table that it asks for; empty: none."""
 
     @property
     def key(self) -> str:
@@ -138,6 +142,7 @@ class Pod:
             started=reading.text(status, "startTime", at="status", default=""),
             runtime=Runtime.from_json(metadata, spec),
             controller=_CONTROLLERS.read(metadata.get("ownerReferences"), "metadata", _controller),
+            rank_table=_rank_table(metadata),
         )
 
 
@@ -172,6 +177,12 @@ def _controller(raw: Any, at: str) -> Controller | None:
         if row.get("controller"):
             return Controller(reading.text(row, "kind", at=path), reading.text(row, "uid", at=path))
     return None
+
+
+def _rank_table(metadata: Json) -> str:
+    annotations = metadata.get("annotations")
+    found = annotations.get(RANK_TABLE) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 _LABELS: Sharing[Mapping[str, str]] = Sharing(8192)

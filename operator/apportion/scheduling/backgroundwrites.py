@@ -5,7 +5,8 @@ forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a d
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -29,6 +30,7 @@ _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 _MADE = 2.0
 """Seconds after which a template is made again, if pods still wait for it."""
+_NO_TABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class BackgroundWrites:
@@ -103,13 +105,13 @@ class BackgroundWrites:
         assumptions = [(claim, found) for claim, _ in pairs if (found := assumed.get(claim.uid)) is not None]
         self._spawn(self._write(demand, assumptions, since))
 
-    def ungate(self, pods: Sequence[Pod]) -> None:
-        """Remove the gates of these pods."""
+    def ungate(self, pods: Sequence[Pod], rank_tables: Mapping[str, str] = _NO_TABLES) -> None:
+        """Remove the gates of these pods; `rank_tables`: what some of them find in an annotation, by UID."""
         self._ungating &= self._snapshot.pod_index.gated
         for pod in pods:
             if pod.uid not in self._ungating:
                 self._ungating.add(pod.uid)
-                self._spawn(self._ungate(pod))
+                self._spawn(self._ungate(pod, rank_tables.get(pod.uid, "")))
 
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""
@@ -210,9 +212,9 @@ class BackgroundWrites:
         if version:
             self._unknown.note(claim, assumption, version)
 
-    async def _ungate(self, pod: Pod) -> None:
+    async def _ungate(self, pod: Pod, rank_table: str) -> None:
         try:
-            await self._writer.ungate(pod)
+            await self._writer.ungate(pod, rank_table)
         except NotLeading:
             self._ungating.discard(pod.uid)
         except ApiError as error:

@@ -38,6 +38,7 @@ from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptions import Preemptions
 from apportion.scheduling.preparing import Preparing, evaluate
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
+from apportion.scheduling.ranktables import RankTables
 from apportion.scheduling.reports import Reports
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.tidying import Tidying
@@ -137,6 +138,7 @@ class Cycle:
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
+        self._rank_tables = RankTables(snapshot, recorder)
         self._autoscaling = Autoscaling(snapshot, clock, over=self.quotas.over, lifted=lifted)
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
@@ -246,10 +248,10 @@ class Cycle:
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()
-            shut = self._gates.open(
+            open_now = self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )
-            self._writes.ungate(list(shut))
+            self._writes.ungate(pods := list(open_now), self._rank_tables.of(pods))
             yield None
             self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:
@@ -267,6 +269,8 @@ class Cycle:
             node = self._snapshot.node(event.allocation.node or "")
             for pod in self._snapshot.users(event.claim):
                 placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
+                if placeable:
+                    self._rank_tables.lost(pod)
                 if node is not None and event.is_refusal_for(pod.uid) and placeable:
                     metrics.TAKE_BACKS.inc()
                     seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())

@@ -1,8 +1,12 @@
 """Every Event about groups of pods, one function each, with a fixed reason."""
 
+from collections.abc import Iterable
+
 from apportion.allocator.gang.members import DomainShortage
+from apportion.api.contract import HCCL_RANK_TABLE
 from apportion.cluster.recorder import Recorder
 from apportion.dra.groupmembership import LEAST, MOST
+from apportion.dra.pod import Pod
 from apportion.scheduling.events import about_pod, not_allocated
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
 from apportion.scheduling.waiting import WaitingDemand
@@ -82,3 +86,20 @@ def cross_group(recorder: Recorder, found: CrossGroupDemand) -> None:
     text = f"its claims join pods of several groups ({', '.join(found.groups)}), so none of them can be served as a whole"
     for pod in found.demand.pods:
         recorder.warning(about_pod(pod), "BrokenGroup", text)
+
+
+def no_rank_table(recorder: Recorder, pod: Pod, why: str) -> None:
+    """The pod loses its gate without the rank table that it asks for."""
+    recorder.warning(
+        about_pod(pod), "NoRankTable", f"metadata.annotations[{HCCL_RANK_TABLE}] is not written: {why}"
+    )
+
+
+def rank_table_outdated(recorder: Recorder, group: Iterable[Pod], pod: Pod) -> None:
+    """A pod whose chips are in the rank table of its group has lost them before it started."""
+    text = (
+        f"the rank table of the group is not true any more: pod {pod.name} lost its devices before it started, and will have"
+        " others; all pods of the group have to be made anew together"
+    )
+    for each in group:
+        recorder.warning(about_pod(each), "RankTableOutdated", text)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE
+from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE, HCCL_RANK_TABLE
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.cluster.writeturns import WriteTurns
@@ -138,8 +138,8 @@ class Writer:
             with suppress(Missing):
                 await self._finalizers(claim, claim.version, kept)
 
-    async def ungate(self, pod: Pod) -> None:
-        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
+    async def ungate(self, pod: Pod, rank_table: str = "") -> None:
+        """Remove our gate, and write the rank table that the pod asked for, if there is one; raises Overtaken when the pod is another one or its gates changed."""
         async with self._turns.of(pod.namespace):
             self._fence()
             at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
@@ -148,6 +148,9 @@ class Writer:
                 {"op": "test", "path": f"{at}/name", "value": GATE},
                 {"op": "remove", "path": at},
             ]
+            if rank_table:
+                path = f"/metadata/annotations/{HCCL_RANK_TABLE.replace('/', '~1')}"
+                body.append({"op": "add", "path": path, "value": rank_table})
             with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
 

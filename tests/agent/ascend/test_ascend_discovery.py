@@ -87,8 +87,21 @@ def test_an_a3_says_where_it_is_in_its_super_pod_and_is_whole(node_with: Nodes) 
         (1, 0), (1, 1), (2, 0), (2, 1),
     ]  # fmt: skip
     assert all((card.attributes["superPodId"], card.attributes["serverIndex"]) == (7, 3) for card in cards)
+    # By which ids HCCL's rank table of a super pod knows them.
+    assert [card.attributes["superDeviceId"] for card in cards] == [0, 1, 2, 3]
     assert all(card.attributes[UNCUT] == "NotSupported" for card in cards)
     assert cards[0].capacity == {"aicore": 24, "memory": 65536 * MIB}
+
+
+def test_a_chip_says_the_address_of_its_nic_where_the_host_has_it(node_with: Nodes) -> None:
+    """It is found at the next look, too: hccn_tool may write the file later. No other chip has one."""
+    node = node_with(["910B4"] * 2)
+    assert all("deviceIP" not in card.attributes for card in node.backend.devices())
+    (node.root / "etc").mkdir(exist_ok=True)
+    (node.root / "etc/hccn.conf").write_text("address_1=192.168.101.7\nnetmask_1=255.255.255.0\n")
+    first, second = node.backend.devices()
+    assert "deviceIP" not in first.attributes
+    assert second.attributes["deviceIP"] == "192.168.101.7"
 
 
 def test_an_unknown_chip_is_published_whole_and_says_why(node_with: Nodes) -> None:

@@ -5,6 +5,7 @@ named by its physical id, which is also in the name of its device file.
 """
 
 import re
+from collections.abc import Mapping
 from ctypes import byref, c_char, c_int, c_uint
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import structlog
 
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
+from apportion.agent.devices.ascend.ranktable import addresses
 from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session, refusal
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
@@ -76,10 +78,11 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], tuple[Dcmi
     version = _driver_version(session)
     mode = _mode(session)
     found = []
-    addresses, left_out = _addresses(session)
-    for card, device in addresses:
+    places, left_out = _addresses(session)
+    nics = addresses(root)
+    for card, device in places:
         try:
-            found.append(_chip(session, card, device, root, version, mode))
+            found.append(_with_address(_chip(session, card, device, root, version, mode), nics))
         except HardwareError as error:
             # The others work; this one may answer after a reset, and a later discovery finds it.
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
@@ -245,7 +248,15 @@ def _super_pod(session: Session, address: ChipAddress) -> dict[str, Scalar]:
         pod = session.info(address.card, address.device, CHIP_INFO, SUPER_POD, PodInfo(), about=address.name)
     except HardwareError:
         return {}
-    return {"superPodId": int(pod.pod), "serverIndex": int(pod.server)}
+    return {"superPodId": int(pod.pod), "serverIndex": int(pod.server), "superDeviceId": int(pod.sdid)}
+
+
+def _with_address(chip: Chip, nics: Mapping[int, str]) -> Chip:
+    """Return a chip with the address of the NIC that it carries (`deviceIP`), where the host says it."""
+    if chip.phy not in nics:
+        return chip
+    attributes = {**chip.card.attributes, "deviceIP": nics[chip.phy]}
+    return replace(chip, card=replace(chip.card, attributes=attributes))
 
 
 def _location(session: Session, address: ChipAddress, root: Path) -> Location:

@@ -119,6 +119,9 @@ def _npu_attributes(found: CardModel, group: Cards, number: int, node: str) -> d
     if ring:
         attributes["hccsGroup"] = _short(node, f"/ring{number // ring}")
         attributes["hccsPosition"] = number % ring
+    if group.addresses:
+        network, host = divmod(_identity(node, "network").int % 2**16, 2**8)
+        attributes["deviceIP"] = f"10.{network}.{host}.{number + 1}"
     return attributes
 
 

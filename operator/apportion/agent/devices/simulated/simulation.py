@@ -44,6 +44,8 @@ class Cards(_Part):
     """How many chips HCCS joins; 0: none. Default: as the model says. 4 on an Atlas 800 with eight 910A."""
     chips_per_card: int = Field(default=1, ge=1)
     """2 on an Atlas 300I Duo and an Atlas A3 (a module is a card to the driver), 4 on an Atlas 300I."""
+    addresses: bool = False
+    """Whether each NPU carries a NIC with an address (attribute `deviceIP`), as training chips do."""
     driver_version: str = "1.0.0"
     cuda_driver_version: str = "12.4.0"
     device_nodes: bool = False
