@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.03
 
 
 async def eventually(
-    ask: Callable[[], Awaitable[T]], accept: Callable[[T], object] = bool, *, within: float = 20.0
+    ask: Callable[[], Awaitable[T]], accept: Callable[[T], object] = bool, *, within: float = 60.0
 ) -> T:
     """Call `ask` until `accept` holds for its result (by default: it is true), and return the result.
 

@@ -136,7 +136,7 @@ class ChaosRun:
             hardware,
             pool,
             lose=options.lose,
-            patience=3 * options.patience,
+            patience=max(20.0, 3 * options.patience),
             network=True,
             daemons=True,
         ) as node:

@@ -253,9 +253,8 @@ class ApiServer:
         while self.replayed:
             await stream.write(_line(*self.replayed.pop(0)))
         sent, epoch = version, self._epoch
-        self._watches += 1
+        number = self._watches = self._watches + 1
         self._watched.add(kind)
-        number = self._watches
         while loop.time() < end and self._epoch == epoch and kind not in self.unserved and _open(request):
             changed = self._changed
             if number > self._hung.get(kind, 0):

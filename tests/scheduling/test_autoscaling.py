@@ -204,7 +204,7 @@ async def test_when_a_node_comes_the_pod_is_served(unanswered: Client) -> None:
     assert world.places() == {"p": "n2"}
 
 
-def test_what_is_not_seen_yet_is_said_again_and_later_pods_of_the_shape_are_shown_at_once() -> None:
+def test_what_is_not_seen_yet_is_repeated_and_later_pods_of_the_shape_are_shown_at_once() -> None:
     """A write may fail; nobody asks the allocator again for what was answered."""
     world = fleet({"n1": ("h100", 1)})
     waits(world, "p", request("gpu", expression=H200))
@@ -226,7 +226,7 @@ def test_what_is_not_seen_yet_is_said_again_and_later_pods_of_the_shape_are_show
         assert say() == {}
 
 
-def test_a_pod_is_hidden_again_when_a_node_came_that_others_took() -> None:
+def test_a_pod_is_hidden_when_a_node_came_that_others_took() -> None:
     """An autoscaler would go on buying nodes for it; also by an operator that did not show it."""
     for later in (False, True):
         world = fleet({"n1": ("h100", 1)})
