@@ -37,7 +37,7 @@ format: venv ## Format and mend what ruff can mend
 
 WORKERS ?= 2
 test: check ## Check, then all tests, on real control planes, one for each worker: `make test WORKERS=4`
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 quick: venv ## Only the tests that need no control plane (seconds)
 	@$(BIN)/python -m pytest -m "not cluster and not slow"

@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import settings
 from rich.console import Console
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from testbed.backup import ETCDUTL
 from testbed.binaries import Binaries, provide
@@ -45,11 +47,23 @@ def _group(path: PurePosixPath) -> str:
     return "host" if any(path.is_relative_to(folder) for folder in _ONE_HOST) else str(path)
 
 
+class _ByFile(LoadScopeScheduling):
+    """Gives a worker all tests of a file, or of the machine's host, together: fixtures are then made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(PurePosixPath(nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Distribute tests among workers."""
+    return _ByFile(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a control plane, before `-m` selects, and those that one worker runs together."""
+    """Mark the tests that need a control plane, before `-m` selects."""
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(PurePosixPath(item.location[0]))))
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
         if needed or {"node_binaries", "helm_program"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)

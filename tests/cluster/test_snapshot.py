@@ -21,6 +21,7 @@ _SPREAD = {
     "whenUnsatisfiable": "DoNotSchedule",
     "labelSelector": {"matchLabels": {"app": "a"}},
 }
+_GATED: Final[Json] = {"spec": {"schedulingGates": [{"name": GATE}]}}
 PARTS: Final[dict[str, Json]] = {
     "node": {"spec": {"nodeName": "n1"}},
     "gates": {"spec": {"schedulingGates": [{"name": "other"}]}},
@@ -51,6 +52,12 @@ PARTS: Final[dict[str, Json]] = {
             "annotations": {"apportion.dev/pod-group-min-count": "2"},
         }
     },
+    "scheduled_at": _GATED | {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}},
+    "shown": _GATED | {"status": {"conditions": [{"type": "PodScheduled", "reason": "Unschedulable"}]}},
+    "controller": {
+        "metadata": {"ownerReferences": [{"kind": "ReplicaSet", "uid": "uid", "controller": True}]}
+    },
+    "rank_table": {"metadata": {"annotations": {"apportion.dev/rank-table": "HCCL"}}},
     "started": {"status": {"startTime": "2026-01-01T00:00:00Z"}},
     "runtime": {"metadata": {"annotations": {"apportion.dev/max-runtime": "1h"}}},
 }
@@ -177,10 +184,12 @@ def test_a_version_of_a_pod_that_says_nothing_new_leaves_the_pod_as_it_is() -> N
     """Who waits is known by the object that the snapshot has: kubelet and kube-scheduler write conditions that nobody reads."""
     world = ObservedCluster()
     raw = world.pod("p", "c", gates=[GATE])
+    raw["status"] = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+    world.see(PODS, raw)
     pod, epoch = world.pod_value(raw), world.snapshot.retry_epoch
     woken, changes = (world.wakes, world.later), world.snapshot.changes.pods.end
     raw["status"] = {
-        "conditions": [{"type": "PodScheduled", "status": "False"}],
+        "conditions": [{"type": "PodScheduled", "status": "False"}, {"type": "Ready", "status": "False"}],
         "nominatedNodeName": "n1",
         "containerStatuses": [{"name": "main", "restartCount": 3}],
     }

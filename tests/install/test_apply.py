@@ -29,7 +29,7 @@ class Apply:
         listed = json.loads(await cluster.kubectl("get", "validatingadmissionpolicies", "--output=json"))
         ours = [item for item in listed["items"] if item["metadata"]["name"].endswith(".apportion.dev")]
 
-        assert len(ours) == 5
+        assert len(ours) == 6
         assert [item["status"]["typeChecking"] for item in ours] == [{}] * 5
 
 

@@ -277,7 +277,7 @@ class Reflector:
         if self._optional:
             self._heard = time.monotonic()
             self.synced.set()
-            return _LOGGED
+            return 5 * _UNSERVED  # who begins to lead waits for what is served by then, and has half a minute
         self.synced.clear()
         self._say("reflector.not_served", error, _UNSERVED)
         return _UNSERVED
