@@ -30,7 +30,7 @@ class Apply:
         ours = [item for item in listed["items"] if item["metadata"]["name"].endswith(".apportion.dev")]
 
         assert len(ours) == 6
-        assert [item["status"]["typeChecking"] for item in ours] == [{}] * 5
+        assert [item["status"]["typeChecking"] for item in ours] == [{}] * 6
 
 
 class TestApply(Apply):
