@@ -24,6 +24,7 @@ class Paths:
         self.namespace = namespace
         self.claims = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
         self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.sets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
 
     async def examples(self) -> None:
         """Every example reaches its end: claims, gates, partitions, a layout with its class, a refusal."""
@@ -41,7 +42,8 @@ class Paths:
     async def a_preemption(self) -> None:
         """The class of the example is one card: two pods that halve it go together for one of higher priority that needs all of it."""
         short = {"spec": {"partitions": {"idleTimeout": "1s"}}}
-        await self.api.patch(f"{OWN}/allocationpolicies/example-preemption", short)
+        for policy in ("example-preemption", "example-reclaim"):
+            await self.api.patch(f"{OWN}/allocationpolicies/{policy}", short)
         for name in ("urgent", "background"):
             await self.api.delete(f"{self.pods}/{name}")
         await self._runs("halved-1", "3g.40gb")
@@ -162,8 +164,10 @@ class Paths:
 
     async def the_end(self) -> None:
         """Everything is deleted: own finalizers go, partitions and layouts are removed from the hardware."""
-        await self.api.delete_all(self.pods)
-        await self.api.delete_all(self.claims)
+        namespaces, _ = await self.api.items("/api/v1/namespaces", labelSelector="apportion.dev/managed=true")
+        for name in [each["metadata"]["name"] for each in namespaces]:  # an example has its own
+            for collection in (self.sets, self.pods, self.claims):
+                await self.api.delete_all(collection.replace(self.namespace, name))
         await self.api.delete_all(f"{OWN}/partitionlayouts")
 
         async def left() -> list[str]:
