@@ -103,7 +103,7 @@ class Autoscaling:
                 found |= self._shown([demand], FULL)
             elif shape is not None:
                 self._put(demand, shape)
-                if shape not in self._unanswered:
+                if shape not in self._unanswered and self._mode(demand) is Autoscale.WHEN_NOTHING_FITS:
                     found |= self._answer([demand], nowhere=shape in self._nowhere)
         at, epoch = self._asked
         if now - at >= _REPEATED and epoch != self._empty.epoch:
@@ -133,10 +133,9 @@ class Autoscaling:
 
     def _answer(self, demands: Sequence[WaitingDemand], *, nowhere: bool) -> dict[str, tuple[Pod, str]]:
         """Return what follows for demands of one shape from whether no node could serve it; of a group others may decide, too."""
-        asked = [each for each in demands if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
         if nowhere:
-            return self._shown(self._within_quota(asked), NOTHING_FITS)
-        return self._hidden(each for each in asked if not _groups_of(each))
+            return self._shown(self._within_quota(demands), NOTHING_FITS)
+        return self._hidden(each for each in demands if not _groups_of(each))
 
     def _news(self, found: dict[str, tuple[Pod, str]]) -> dict[str, tuple[Pod, str]]:
         """Return those that are there as they were and do not look so yet, with those that still do not after a while."""

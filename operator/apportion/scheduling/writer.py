@@ -6,7 +6,7 @@ Every request first checks that the lease lasts longer than the request may take
 test of the uid), so that the server refuses a stale decision.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -140,19 +140,11 @@ class Writer:
 
     async def ungate(self, pod: Pod, rank_table: str = "") -> None:
         """Remove our gate, and write the rank table that the pod asked for, if there is one; raises Overtaken when the pod is another one or its gates changed."""
-        async with self._turns.of(pod.namespace):
-            self._fence()
-            at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
-            body = [
-                {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-                {"op": "test", "path": f"{at}/name", "value": GATE},
-                {"op": "remove", "path": at},
-            ]
-            if rank_table:
-                path = f"/metadata/annotations/{HCCL_RANK_TABLE.replace('/', '~1')}"
-                body.append({"op": "add", "path": path, "value": rank_table})
-            with suppress(Missing):
-                await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
+        changes = [{"op": "remove", "path": _gate_of(pod)}]
+        if rank_table:
+            path = f"/metadata/annotations/{HCCL_RANK_TABLE.replace('/', '~1')}"
+            changes.append({"op": "add", "path": path, "value": rank_table})
+        await self._gated(pod, changes)
 
     async def show(self, pod: Pod, why: str) -> None:
         """Write condition PodScheduled of a pod behind our gate: Unschedulable with `why`; without it what the API server writes of a gate.
@@ -162,25 +154,32 @@ class Writer:
         """
         if pod.scheduled_at is None:
             return
+        at = f"/status/conditions/{pod.scheduled_at}"
+        condition = {
+            "type": _SCHEDULED,
+            "status": "False",
+            "reason": UNSCHEDULABLE if why else "SchedulingGated",
+            "message": why or _GATED,
+            "lastTransitionTime": self._stamp(),
+        }
+        changes = [
+            {"op": "test", "path": f"{at}/type", "value": _SCHEDULED},
+            {"op": "replace", "path": at, "value": condition},
+        ]
+        await self._gated(pod, changes, sub="status")
+
+    async def _gated(self, pod: Pod, changes: Sequence[object], *, sub: str = "") -> None:
+        """Change a pod as long as it is this one and has our gate where it was."""
         async with self._turns.of(pod.namespace):
             self._fence()
-            at = f"/status/conditions/{pod.scheduled_at}"
-            condition = {
-                "type": _SCHEDULED,
-                "status": "False",
-                "reason": UNSCHEDULABLE if why else "SchedulingGated",
-                "message": why or _GATED,
-                "lastTransitionTime": self._stamp(),
-            }
             body = [
                 {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-                {"op": "test", "path": f"/spec/schedulingGates/{pod.gates.index(GATE)}/name", "value": GATE},
-                {"op": "test", "path": f"{at}/type", "value": _SCHEDULED},
-                {"op": "replace", "path": at, "value": condition},
+                {"op": "test", "path": f"{_gate_of(pod)}/name", "value": GATE},
+                *changes,
             ]
             with suppress(Missing):
                 await self._client.patch(
-                    PODS, pod.name, body, namespace=pod.namespace, sub="status", how=JSON_PATCH
+                    PODS, pod.name, body, namespace=pod.namespace, sub=sub, how=JSON_PATCH
                 )
 
     async def make(self, template: Template) -> None:
@@ -214,6 +213,11 @@ class Writer:
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
         written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub="status")
         return str(written["metadata"]["resourceVersion"])
+
+
+def _gate_of(pod: Pod) -> str:
+    """Return the path of our gate."""
+    return f"/spec/schedulingGates/{pod.gates.index(GATE)}"
 
 
 def _finalizer(claim: Claim) -> str:
