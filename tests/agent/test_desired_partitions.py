@@ -59,6 +59,15 @@ def test_a_restored_history_replaces_what_was_newer_and_what_was_gone() -> None:
     assert [p.metadata.resource_version for p in desired.all()] == ["3", "5"]
 
 
+def test_what_was_gone_comes_back_in_a_version_written_since_the_restore() -> None:
+    """The operator was faster than our list."""
+    desired = DesiredPartitions()
+    desired.observe(PARTITIONS, "ADDED", partition(9))
+    desired.observe(PARTITIONS, "DELETED", partition(9))
+    desired.observe(PARTITIONS, "ADDED", partition(1_000_000_001))
+    assert [p.metadata.resource_version for p in desired.all()] == ["1000000001"]
+
+
 def test_only_what_asks_for_something_else_wakes_the_worker() -> None:
     """The echo of our own status would wake its writer for ever; a new holder, a deletion and an end do."""
     heard: list[Partition] = []

@@ -242,9 +242,8 @@ class ApiServer:
         return web.json_response({**names, "metadata": metadata, "items": rows[begin:end]})
 
     async def _watch(self, request: web.Request, kind: ResourceKind) -> web.StreamResponse:
+        # As kube-apiserver 1.37 does: a watch from a version that is not reached says nothing until it is.
         version = int(request.query["resourceVersion"])
-        if version > self.revision:
-            return failed(504, f"Too large resource version: {version}, current: {self.revision}")
         loop = asyncio.get_running_loop()
         end = loop.time() + float(request.query.get("timeoutSeconds") or 300)
         bookmark = end - 2
@@ -261,8 +260,8 @@ class ApiServer:
                 for revision, of, change, raw in list(self._log):
                     if of == kind and revision > sent:
                         await stream.write(_line(change, raw))
-                sent = self.revision
-                if loop.time() >= bookmark:
+                sent = max(sent, self.revision)
+                if loop.time() >= bookmark and sent == self.revision:
                     bookmark = end
                     await stream.write(_line("BOOKMARK", {"metadata": {"resourceVersion": str(sent)}}))
             try:

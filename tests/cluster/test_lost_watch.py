@@ -35,11 +35,11 @@ async def server() -> AsyncIterator[ApiServer]:
 
 
 @asynccontextmanager
-async def reflecting(server: ApiServer) -> AsyncIterator[tuple[Reflector, Snapshot]]:
+async def reflecting(server: ApiServer, *, few: int = 500) -> AsyncIterator[tuple[Reflector, Snapshot]]:
     """Feed a snapshot with claims."""
     snapshot = Snapshot(State(), wake=lambda: None)
     async with server.client() as client:
-        reflector = Reflector(client, CLAIMS, snapshot.observe)
+        reflector = Reflector(client, CLAIMS, snapshot.observe, few=few)
         async with beside(reflector.run()):
             await asyncio.wait_for(reflector.synced.wait(), 5)
             yield reflector, snapshot
@@ -129,6 +129,55 @@ async def test_an_object_that_was_gone_comes_back_where_versions_were_raised(ser
         server.fault = lambda request: expired.pop() if "watch" in request.query and expired else None
         server.restore((backup[0] + 10_000, backup[1]))
         await eventually(lambda: names(snapshot), lambda found: found == {"stays", "deleted"}, within=10)
+
+
+async def test_an_object_that_was_gone_comes_back_although_somebody_has_changed_it_since(
+    server: ApiServer,
+) -> None:
+    """Another client was faster after the restore: all that this one sees is newer than what it knew."""
+    server.put(CLAIMS, claim("stays"))
+    server.put(CLAIMS, claim("deleted"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.drop(CLAIMS, "deleted", "team")
+        await eventually(lambda: names(snapshot), lambda found: found == {"stays"})
+        expired = [failed(410, "too old resource version")]
+        server.fault = lambda request: expired.pop() if "watch" in request.query and expired else None
+        server.restore((backup[0] + 10_000, backup[1]))
+        server.put(CLAIMS, claim("deleted", state="new"))
+        await eventually(lambda: names(snapshot), lambda found: found == {"stays", "deleted"}, within=10)
+
+
+@pytest.mark.parametrize("few", [0, 500])
+async def test_after_a_broken_connection_no_watch_goes_on_from_a_version_that_was_lost(
+    server: ApiServer, few: int
+) -> None:
+    """A server accepts such a watch and says nothing; who waits for it would never hear of what has vanished."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server, few=few) as (_, snapshot):
+        for number in range(5):
+            server.put(CLAIMS, claim(f"lost-{number}"))
+        await eventually(lambda: names(snapshot), lambda found: "lost-4" in found)
+        away = [failed(503, "away")]
+        server.fault = lambda request: away.pop() if "watch" in request.query and away else None
+        server.restore(backup)
+        await eventually(lambda: names(snapshot), lambda found: found == {"old"}, within=10)
+
+
+async def test_a_few_objects_are_listed_after_a_broken_connection(server: ApiServer) -> None:
+    """The new history may have got as far as the old one."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("lost"))
+        await eventually(lambda: names(snapshot), lambda found: "lost" in found)
+        away = [failed(503, "away")]
+        server.fault = lambda request: away.pop() if "watch" in request.query and away else None
+        server.restore(backup)
+        for _ in range(9):
+            server.put(CLAIMS, claim("new"))
+        await eventually(lambda: names(snapshot), lambda found: found == {"old", "new"}, within=10)
 
 
 async def test_a_restore_that_raised_the_version_is_noticed_by_its_objects(server: ApiServer) -> None:

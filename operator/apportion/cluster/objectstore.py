@@ -98,10 +98,11 @@ class ObjectStore:
             while len(self._gone) > _REMEMBERED:
                 self._gone.popitem(last=False)
             return objects.pop(uid, None), None
-        if change == "RESTORED":
+        if change in {"ADDED", "RESTORED"}:
+            # A UID comes back in a restored history only; a list or watch that adds it may show a version written since.
             self._gone.pop(uid, None)
-        # The answer to our own write may come after the watch has reported the deletion: only a restore brings a UID back.
-        elif version < self._versions.get(uid, 0) or uid in self._gone:
+        # The answer to our own write, which is no addition, may come after the watch has reported the deletion.
+        if change != "RESTORED" and (version < self._versions.get(uid, 0) or uid in self._gone):
             return None, None
         self._versions[uid] = version
         try:

@@ -15,6 +15,7 @@ import structlog
 
 from apportion.cluster.assumedallocations import number
 from apportion.cluster.client import Client, Object
+from apportion.cluster.interruptions import THROTTLED, Interruptions
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, Expired, Missing, Unreachable
 
@@ -29,16 +30,11 @@ _SHORT_WATCH = 3
 """The same while a bookmark is waited for: one comes two seconds before a watch ends (apiserver, cacheWatcher)."""
 _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
-_MOST_REFUSALS = 3
-"""Refused watches in a row after which the kind is listed again; lists in a row that are older than what was observed, of
-which the last is believed."""
+_MOST_OLDER = 3
+"""Lists in a row that are older than what was observed, of which the last is believed."""
 _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
-_LOGGED = 60.0
-"""Seconds between two log lines about failures."""
-_LONGEST_PAUSE = 30.0
-"""Seconds for which a server's Retry-After is honoured at most: its kind is not observed meanwhile."""
-_FORBIDDEN, _THROTTLED = 403, 429
+_FORBIDDEN = 403
 _log = structlog.get_logger()
 
 
@@ -84,6 +80,8 @@ class Reflector:
         """Where the next watch starts; empty: list first."""
         self._lists = False
         """Whether a list comes before the next watch although there is a version."""
+        self._doubts = False
+        """Whether the server is asked before the next watch if it has lost what was observed."""
         self._observed = 0
         """Everything up to this resourceVersion was observed."""
         self._heard = float("-inf")
@@ -93,10 +91,9 @@ class Reflector:
         self._watching: asyncio.Timeout | None = None
         self.listed = False
         """Whether a first list was observed whole."""
-        self._failures = 0
+        self._interruptions = Interruptions(kind.plural)
         self._older = 0
         """Lists in a row that were older than what was observed."""
-        self._logged = float("-inf")
 
     def age(self) -> float:
         """Return the seconds since the server last said anything about the kind; it does so about once a minute."""
@@ -107,6 +104,8 @@ class Reflector:
         while True:
             pause = 0.0
             try:
+                if self._doubts and self._version:
+                    await self._ask_history()
                 if self._lists or not self._version:
                     await self._relist()
                 await self._follow()
@@ -115,13 +114,14 @@ class Reflector:
             except Missing as error:
                 pause = self._unserved(error)
             except Unreachable as error:
-                pause = self._failed(error)
+                pause = self._interruptions.note(error)
+                self._doubts = self._doubts or error.status != THROTTLED
             except ApiError as error:
                 # A refusal (403) may be a role that is being updated; asking every few seconds is enough.
                 pause, self._version = 5.0, ""
                 if self._optional and error.status == _FORBIDDEN:
                     pause = self._unserved(error)
-                self._say("reflector.refused", error, pause)
+                self._interruptions.say("reflector.refused", error, pause)
             if pause:
                 await asyncio.sleep(pause)
 
@@ -143,13 +143,27 @@ class Reflector:
                     return
             self._lists = True
 
-    async def _present(self) -> int:
+    async def _ask_history(self) -> None:
+        """Have the kind listed unless the server has what was observed: a connection may have broken because etcd was restored.
+
+        A server accepts a watch from a version that it does not have, says nothing, and goes on as if nothing had happened once it has got as
+        far (measured on 1.37). So a kind of few objects is listed in any case.
+        """
+        few = len(self._known) <= self._few
+        self._lists = self._lists or few or await self._version_now() < self._observed
+        self._doubts = False
+
+    async def _version_now(self) -> int:
         """Return the server's present resourceVersion; a list without a resourceVersion is consistent (KEP-2340)."""
+        page = await self._client.list(self.kind, limit="1", **self._params)
+        return number(str(page["metadata"]["resourceVersion"]))
+
+    async def _present(self) -> int:
+        """Return the server's present resourceVersion, once that is not older than what was observed."""
         while True:
             observed = self._observed
             try:
-                page = await self._client.list(self.kind, limit="1", **self._params)
-                present = number(str(page["metadata"]["resourceVersion"]))
+                present = await self._version_now()
                 if present >= observed:
                     return present
                 # Not believed before a whole list is (`_doubt`).
@@ -161,7 +175,7 @@ class Reflector:
             except ApiError as error:
                 if self._optional and error.status == _FORBIDDEN:
                     return 0
-                self._say("reflector.unreachable", error, 0.5)
+                self._interruptions.say("reflector.unreachable", error, 0.5)
             await asyncio.sleep(0.5)
 
     def _end_watch(self) -> None:
@@ -219,7 +233,7 @@ class Reflector:
         Believing the latter would free devices that are in use.
         """
         self._older += 1
-        if self._older < _MOST_REFUSALS:
+        if self._older < _MOST_OLDER:
             raise Unreachable(
                 f"list of {self.kind.plural}: version {version} is older than {self._observed}, which was observed"
             )
@@ -244,6 +258,8 @@ class Reflector:
             return
         finally:
             self._watching = None
+        # Before its time a watch ends with its server.
+        self._doubts = time.monotonic() - began < seconds
         if self._heard < began and time.monotonic() - began < _BRIEF:
             raise Unreachable(f"watch of {self.kind.plural}: it ended at once")
 
@@ -251,7 +267,8 @@ class Reflector:
         self._version = version
         self._observed = max(self._observed, number(version))
         self._heard = time.monotonic()
-        self._failures = self._older = 0
+        self._older = 0
+        self._interruptions.over()
         if self._observed >= self._goal:
             self._reached.set()
 
@@ -279,22 +296,5 @@ class Reflector:
             self.synced.set()
             return 5 * _UNSERVED  # who begins to lead waits for what is served by then, and has half a minute
         self.synced.clear()
-        self._say("reflector.not_served", error, _UNSERVED)
+        self._interruptions.say("reflector.not_served", error, _UNSERVED)
         return _UNSERVED
-
-    def _failed(self, error: Unreachable) -> float:
-        self._failures += 1
-        if error.status not in (0, _THROTTLED) and self._failures >= _MOST_REFUSALS:
-            # The server answers, but not to this watch: "too large resource version" after a restore never ends.
-            self._version = ""
-        pause = max(min(0.1 * 2.0 ** min(self._failures, 10), 5.0), min(error.retry_after, _LONGEST_PAUSE))
-        if self._failures == 1:
-            _log.info("reflector.interrupted", kind=self.kind.plural, error=str(error), retry_in=pause)
-        else:
-            self._say("reflector.unreachable", error, pause)
-        return pause
-
-    def _say(self, event: str, error: ApiError, pause: float) -> None:
-        if time.monotonic() - self._logged >= _LOGGED:
-            self._logged = time.monotonic()
-            _log.warning(event, kind=self.kind.plural, error=str(error), retry_in=pause)

@@ -212,7 +212,7 @@ class PartitionController:
         if found is None:
             self._fence()
             made = await self._client.create(CLASSES, raw)
-            self._snapshot.observe(CLASSES, "ADDED", made)
+            self._snapshot.observe(CLASSES, "MODIFIED", made)
             _log.info("class.made", name=name, layout=layout.name)
         elif found.labels.get(LAYOUT_LABEL) != layout.name:
             self._recorder.warning(

@@ -43,13 +43,16 @@ class DesiredPartitions:
         """Called with every Partition that came, went, or now asks for something else."""
 
     def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
-        """Take a watch event, or the answer to one of our own writes; what is RESTORED replaces what was newer, or gone."""
+        """Take a watch event, or MODIFIED with the answer to one of our own writes.
+
+        What is RESTORED replaces what was newer. It brings back what was gone, as ADDED does: that shows a version written since the restore.
+        """
         uid = item["metadata"]["uid"]
         restored = change == "RESTORED"
-        if restored and uid in self._deleted:
+        if uid in self._deleted:
+            if not restored and change != "ADDED":
+                return
             self._deleted.remove(uid)
-        elif uid in self._deleted:
-            return
         if change == "DELETED":
             self._deleted.append(uid)
             gone = self._by_uid.pop(uid, None)

@@ -1,0 +1,51 @@
+"""Interruptions: how long a kind is left alone after the server did not answer, and what is said about it.
+
+In: failures, and that they are over. Out: pauses, log lines.
+"""
+
+import time
+from typing import Final
+
+import structlog
+
+from apportion.errors import ApiError, Unreachable
+
+THROTTLED: Final = 429
+_LOGGED = 60.0
+"""Seconds between two log lines about failures."""
+_FIRST_PAUSE, _LAST_PAUSE = 0.1, 5.0
+"""Seconds; the pause doubles with each failure in a row."""
+_LONGEST_PAUSE = 30.0
+"""Seconds for which a server's Retry-After is honoured at most: its kind is not observed meanwhile."""
+_log = structlog.get_logger()
+
+
+class Interruptions:
+    """Failures of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        """`kind`: its plural, for the log."""
+        self._kind = kind
+        self._in_a_row = 0
+        self._logged = float("-inf")
+
+    def note(self, error: Unreachable) -> float:
+        """Count a failure; returns the pause in seconds."""
+        self._in_a_row += 1
+        pause = min(_FIRST_PAUSE * 2.0 ** min(self._in_a_row, 10), _LAST_PAUSE)
+        pause = max(pause, min(error.retry_after, _LONGEST_PAUSE))
+        if self._in_a_row == 1:
+            _log.info("reflector.interrupted", kind=self._kind, error=str(error), retry_in=pause)
+        else:
+            self.say("reflector.unreachable", error, pause)
+        return pause
+
+    def over(self) -> None:
+        """Note that the server has answered."""
+        self._in_a_row = 0
+
+    def say(self, event: str, error: ApiError, pause: float) -> None:
+        """Log a failure that goes on, once a minute."""
+        if time.monotonic() - self._logged >= _LOGGED:
+            self._logged = time.monotonic()
+            _log.warning(event, kind=self._kind, error=str(error), retry_in=pause)
