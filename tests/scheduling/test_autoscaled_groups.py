@@ -67,10 +67,28 @@ def test_a_group_is_hidden_together_when_the_nodes_would_be_enough() -> None:
         assert say() == hidden
 
 
-def seen_member(world: ObservedCluster, name: str) -> None:
+def seen_member(world: ObservedCluster, name: str, least: int = 2) -> None:
     """Let condition PodScheduled of a member say Unschedulable."""
-    raw = member(world, name, name, least="2")
+    raw = member(world, name, name, least=str(least))
     world.see(PODS, raw | {"status": {"conditions": [{"type": "PodScheduled", "reason": UNSCHEDULABLE}]}})
+
+
+def test_a_group_stays_shown_while_the_watch_shows_its_pods_one_after_the_other() -> None:
+    """Each of them changes by that, and is looked at anew: what the others need together is unknown meanwhile. A large group would be hidden and shown for ever."""
+    for wanted in (request("gpu"), request("gpu", expression=H200)):
+        world = fleet({"n1": ("h100", 1)})
+        group(world, 3, request("gpu"), wanted, request("gpu"))
+        say = said(world)
+        say()
+        world.clock.now += PATIENCE
+        assert say() == {"g0": True, "g1": True, "g2": True}
+        for number in (1, 0, 2):
+            seen_member(world, f"g{number}", 3)
+            world.clock.now += PATIENCE / 2
+            assert all(say().values())
+        for _ in range(3):
+            world.clock.now += PATIENCE
+            assert say() == {}
 
 
 def test_a_group_is_asked_about_when_enough_of_its_pods_have_waited() -> None:

@@ -6,6 +6,7 @@ the gate stays: thousands of pods that nothing can serve would let kube-schedule
 The pods of a group are shown together: with the one that no node could serve, or where all nodes together have too little for enough of them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
@@ -59,6 +60,8 @@ class Autoscaling:
         self._empty = EmptyNodes(snapshot, clock, lifted)
         self._young: dict[str, tuple[float, WaitingDemand]] = {}
         """Demands by key, with the time since which they wait; the oldest first."""
+        self._young_of: Counter[_Group] = Counter()
+        """How many of them belong to a group."""
         self._alike: dict[Shape, dict[str, WaitingDemand]] = {}
         """Those that were looked at, by what decides the answer and by key."""
         self._groups: dict[_Group, dict[str, WaitingDemand]] = {}
@@ -78,13 +81,13 @@ class Autoscaling:
         """Note the demands that went or changed (by key), and those that came or changed."""
         now, since = self._clock(), dict[str, float]()
         for key in gone:
-            young = self._young.pop(key, None)
+            young = self._grown(key)
             if young is not None:
                 since[key] = young[0]
             self._drop(key)
         for demand in came:
             if any(GATE in pod.gates for pod in demand.pods) and demand.key not in self._young:
-                self._young[demand.key] = since.get(demand.key, now), demand
+                self._wait(demand, since.get(demand.key, now))
 
     def look(self) -> Generator[None, None, dict[str, tuple[Pod, str]]]:
         """Return the pods that autoscalers are to see from now on, by UID, with the reason, and without one those that they are not to see any more.
@@ -94,9 +97,9 @@ class Autoscaling:
         now, found = self._clock(), dict[str, tuple[Pod, str]]()
         old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
         for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
-            del self._young[key]
+            self._grown(key)
             if key in self._over:
-                self._young[key] = now, demand
+                self._wait(demand, now)
                 continue
             shape = self._empty.shape(demand)
             if self._mode(demand) is Autoscale.WHEN_FULL:
@@ -126,10 +129,15 @@ class Autoscaling:
                 lack = yield from self._lack(group, asked)
                 if lack:
                     found |= self._shown(asked, lack)
-                elif not any(self._shapes.get(each.key) in (None, *self._nowhere) for each in asked):
+                elif group not in self._young_of and not self._hopeless(asked):
+                    # One that is young was shown a moment ago, perhaps: what it says about the group is not known.
                     found |= self._hidden(asked)
             self._unanswered_groups.pop(group, None)
         return self._news(found)
+
+    def _hopeless(self, demands: Iterable[WaitingDemand]) -> bool:
+        """Say whether no node could serve one of the demands, or that is unknown."""
+        return any(self._shapes.get(each.key) in (None, *self._nowhere) for each in demands)
 
     def _answer(self, demands: Sequence[WaitingDemand], *, nowhere: bool) -> dict[str, tuple[Pod, str]]:
         """Return what follows for demands of one shape from whether no node could serve it; of a group others may decide, too."""
@@ -191,7 +199,21 @@ class Autoscaling:
         now = self._clock()
         for each in demands:
             self._drop(each.key)
-            self._young[each.key] = now, each
+            self._wait(each, now)
+
+    def _wait(self, demand: WaitingDemand, since: float) -> None:
+        """Look at a demand when it has waited."""
+        self._young[demand.key] = since, demand
+        self._young_of.update(_groups_of(demand))
+
+    def _grown(self, key: str) -> tuple[float, WaitingDemand] | None:
+        """Forget that a demand is to wait; returns since when it does."""
+        young = self._young.pop(key, None)
+        for group in _groups_of(young[1]) if young is not None else ():
+            self._young_of[group] -= 1
+            if not self._young_of[group]:
+                del self._young_of[group]
+        return young
 
     def _lack(self, group: _Group, demands: Sequence[WaitingDemand]) -> Generator[None, None, str]:
         """Say what the nodes lack for a group though everything were free; empty: nothing, as far as one knows."""
