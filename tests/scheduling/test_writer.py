@@ -145,3 +145,29 @@ async def test_a_namespace_does_not_wait_for_all_writes_of_another(
     await asyncio.gather(*(protect(each) for each in (*many, one)))
 
     assert written.index(one.namespace) <= 2
+
+
+async def test_no_start_of_a_pod_waits_for_what_autoscalers_see(client: Client, namespace: str) -> None:
+    """Thousands of conditions may be due at once, in the same namespace; they are written beside."""
+    writer = Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC), concurrency=4)
+    spec = {"schedulingGates": [{"name": GATE}], "containers": [{"name": "c", "image": "none"}]}
+    bodies = [{"metadata": {"name": f"p{number}"}, "spec": spec} for number in range(12)]
+    pods = [Pod.from_json(await client.create(PODS, body, namespace=namespace)) for body in bodies]
+    made = await claim(client, namespace)
+    written: list[str] = []
+
+    async def show(pod: Pod) -> None:
+        await writer.show(pod, "no node could serve it")
+        written.append("shown")
+
+    async def protect() -> None:
+        await writer.protect(made)
+        written.append("protected")
+
+    await asyncio.gather(*(show(pod) for pod in pods), protect())
+
+    assert written.index("protected") <= 4
+    assert written.count("shown") == 12
+    found = await client.list(PODS)
+    mine = [raw for raw in found["items"] if raw["metadata"]["namespace"] == namespace]
+    assert [Pod.from_json(raw).shown for raw in mine] == [True] * 12

@@ -26,6 +26,9 @@ _SCHEDULED = "PodScheduled"
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """What the API server writes when such a pod is made (pod strategy, applySchedulingGatedCondition)."""
 
+_SHOWN_AT_ONCE = 2
+"""Conditions for autoscalers that are written at once. No pod starts by one, so that thousands of them may not keep a busy API server from the writes by which pods start."""
+
 
 class Writer:
     """All of the operator's writes to claims, their templates and pods."""
@@ -47,6 +50,7 @@ class Writer:
         self._now = now
         most = max(1, concurrency // 4)
         self._turns = WriteTurns(concurrency, most, alone=max(1, concurrency - most))
+        self._shows = WriteTurns(_SHOWN_AT_ONCE, 1, alone=_SHOWN_AT_ONCE)
 
     async def protect(self, claim: Claim) -> str:
         """Write the finalizer, unless it is there; returns the resourceVersion of the claim with it.
@@ -144,7 +148,8 @@ class Writer:
         if rank_table:
             path = f"/metadata/annotations/{HCCL_RANK_TABLE.replace('/', '~1')}"
             changes.append({"op": "add", "path": path, "value": rank_table})
-        await self._gated(pod, changes)
+        async with self._turns.of(pod.namespace):
+            await self._gated(pod, changes)
 
     async def show(self, pod: Pod, why: str) -> None:
         """Write condition PodScheduled of a pod behind our gate: Unschedulable with `why`; without it what the API server writes of a gate.
@@ -166,21 +171,19 @@ class Writer:
             {"op": "test", "path": f"{at}/type", "value": _SCHEDULED},
             {"op": "replace", "path": at, "value": condition},
         ]
-        await self._gated(pod, changes, sub="status")
+        async with self._shows.of(pod.namespace):
+            await self._gated(pod, changes, sub="status")
 
     async def _gated(self, pod: Pod, changes: Sequence[object], *, sub: str = "") -> None:
         """Change a pod as long as it is this one and has our gate where it was."""
-        async with self._turns.of(pod.namespace):
-            self._fence()
-            body = [
-                {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-                {"op": "test", "path": f"{_gate_of(pod)}/name", "value": GATE},
-                *changes,
-            ]
-            with suppress(Missing):
-                await self._client.patch(
-                    PODS, pod.name, body, namespace=pod.namespace, sub=sub, how=JSON_PATCH
-                )
+        self._fence()
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+            {"op": "test", "path": f"{_gate_of(pod)}/name", "value": GATE},
+            *changes,
+        ]
+        with suppress(Missing):
+            await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, sub=sub, how=JSON_PATCH)
 
     async def make(self, template: Template) -> None:
         """Make a ResourceClaimTemplate, unless there is one of its name."""
