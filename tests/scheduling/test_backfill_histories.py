@@ -72,7 +72,7 @@ class History:
             self.made.comes(name, each.devices, runtime=runtime, priority=each.priority)
         before = [each.plan for each in self.made.reservations()]
         served = self.made.passes(STEP)
-        exceeding = self.made.cycle._reservations._exceeding
+        exceeding = self.made.cycle.decider.reservations._exceeding
         for name in served:
             self.started[name], self.ends[name] = now, now + self.coming[name].seconds
         # Those that were there all through the pass, as they are.

@@ -113,7 +113,7 @@ async def test_decisions_and_reservations_are_those_of_a_cycle_that_asks_and_pla
 ) -> None:
     """Pass by pass: the same pods on the same nodes, the same devices reserved until the same moment."""
     runs = [_Run(Reserving(unanswered, NODES_OF, mostReserved=most)) for _ in range(2)]
-    runs[1].made.cycle._reservations.reuse = False
+    runs[1].made.cycle.decider.reservations.reuse = False
     for number, step in enumerate(steps):
         quick, slow = (run.step(number, step) for run in runs)
         assert quick == slow

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
+from apportion.api.contract import GATE
 from apportion.cel import Programs
 from apportion.cel.program import Program
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
+from apportion.scheduling.autoscaling import PATIENCE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import GPU, ObservedCluster, request
+from tests.scheduling.evicting import SEARCHED, SteeredEvictor, holds
+from tests.scheduling.givenback import UNUSED_TIMEOUT
 from tests.scheduling.sliced import between, until
 
 SMALL = CycleSettings(selectors=100_000)
@@ -182,3 +186,61 @@ async def test_a_refusal_is_explained_without_another_evaluation(unanswered: Cli
     assert len(evaluated) == 64
     [text] = [text for name, reason, text in world.messages if (name, reason) == ("hopeless", "NotAllocated")]
     assert "selector #0 does not match" in text
+
+
+async def test_what_a_stalled_pod_keeps_is_looked_at_without_another_evaluation(unanswered: Client) -> None:
+    """Whether others could use it is asked about those that wait, of which one has selectors that cost too much."""
+    evaluated: list[None] = []
+    world = cluster(tell=lambda: evaluated.append(None))
+    for number in range(20):
+        name = f"kept-{number}"
+        world.allocate(world.claim(name), f"n{number}", "gpu-0")
+        world.pod(name, name)
+    world.wait_for("poison", request("gpu", expression=nested(40)))
+    cycle = world.cycle(unanswered, SMALL)
+    cycle.once()
+    assert ("poison", "CostlySelector") in world.warned
+    spent = len(evaluated)
+    for _ in range(3):
+        world.clock.now += UNUSED_TIMEOUT + 1
+        cycle.once()
+    assert len(evaluated) == spent
+
+
+async def test_autoscalers_are_told_nothing_of_a_claim_whose_selectors_cost_too_much(
+    unanswered: Client,
+) -> None:
+    """Whether some node could serve it would take evaluations that it may not have."""
+    evaluated: list[None] = []
+    world = cluster(tell=lambda: evaluated.append(None))
+    world.wait_for("poison", request("gpu", expression=f"!{nested(40)}"))
+    world.pod("poison", "poison", gates=[GATE])
+    cycle = world.cycle(unanswered, SMALL)
+    cycle.once()
+    spent = len(evaluated)
+    for _ in range(3):
+        world.clock.now += PATIENCE + 1
+        cycle.once()
+    assert len(evaluated) == spent
+
+
+async def test_nobody_goes_for_a_claim_whose_selectors_cost_too_much(unanswered: Client) -> None:
+    """Whose devices would help it is asked on every node."""
+    evaluated: list[None] = []
+    world = cluster(tell=lambda: evaluated.append(None))
+    settings = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s"}
+    world.policy("p", preemption=settings, queue={"mostReserved": 0})
+    for number in range(20):
+        holds(world, f"victim-{number}", 0, node=f"n{number}")
+    world.claim("poison", request("gpu", expression=nested(40)))
+    world.pod("poison", "poison", gates=[GATE], spec={"priority": 5})
+    evictor = SteeredEvictor(world)
+    cycle = world.cycle(unanswered, SMALL, evictor=evictor)
+    cycle.once()
+    spent = len(evaluated)
+    assert 0 < spent < 20
+    for _ in range(5):
+        world.clock.now += SEARCHED
+        cycle.once()
+    assert len(evaluated) == spent
+    assert evictor.evicted == []

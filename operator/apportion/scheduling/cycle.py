@@ -104,11 +104,10 @@ class Cycle:
             now=now,
         )
         self.decider = decider
-        self.places = HeldPlaces(decider, clock)
-        """What is held for pods that move."""
-        self._reservations = decider.reservations
-        self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
+        self.places = HeldPlaces(decider, clock, self._preparing.is_done)
+        """What is held for pods that move."""
+        self.quotas = decider.quotas
         guarantees = Guarantees(snapshot, decider.quotas)
         group_decider = GroupDecider(decider, clock)
         self._preemptions = Preemptions(
@@ -119,6 +118,7 @@ class Cycle:
             clock=clock,
             wake=debouncer.wake,
             is_begun=group_decider.is_begun,
+            is_evaluated=self._preparing.is_done,
         )
         self._deciding = False
         """Whether a pass is under way."""
@@ -132,14 +132,16 @@ class Cycle:
             clock=clock,
             pressing=lambda: debouncer.awake and self._deciding,
         )
-        lifted = self._reservations.all_lifted
+        lifted, is_evaluated = self.decider.reservations.all_lifted, self._preparing.is_done
         self._tidying = Tidying(
-            snapshot, writes, decider.candidates, self._exclusions, clock, manager=manager, lifted=lifted
+            decider, self._exclusions, writes, clock, manager=manager, is_evaluated=is_evaluated
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
         self._rank_tables = RankTables(snapshot, recorder)
-        self._autoscaling = Autoscaling(snapshot, clock, over=self.quotas.over, lifted=lifted)
+        self._autoscaling = Autoscaling(
+            snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
+        )
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
@@ -149,7 +151,7 @@ class Cycle:
     @property
     def reserved(self) -> Collection[Reservation]:
         """Return what is reserved for the first of the queue."""
-        return self._reservations.reserved
+        return self.decider.reservations.reserved
 
     def age(self) -> float:
         """Seconds since the last pass began."""

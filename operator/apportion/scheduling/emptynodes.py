@@ -47,9 +47,14 @@ class EmptyNodes:
         self,
         snapshot: Snapshot,
         clock: Callable[[], float],
+        is_evaluated: Callable[[WaitingDemand], bool],
         lifted: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`lifted`: lets the state show, within a block, nothing that is reserved for others of the queue."""
+        """`is_evaluated` says whether a demand's costly selectors have been evaluated; nobody knows before.
+
+        `lifted` lets the state show, within a block, nothing that is reserved for others of the queue.
+        """
+        self._is_evaluated = is_evaluated
         self._snapshot = snapshot
         self._clock = clock
         self._lifted = lifted
@@ -77,7 +82,7 @@ class EmptyNodes:
     ) -> Generator[None, None, int | None]:
         """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
 
-        None: nobody knows now, because a node publishes its devices anew. Yields between nodes, and goes on with the snapshot as it
+        None: nobody knows now, because a node publishes its devices anew, or selectors are not evaluated yet, or cost too much. Yields between nodes, and goes on with the snapshot as it
         is then.
         """
         state = self._snapshot.state
@@ -96,6 +101,8 @@ class EmptyNodes:
         found = 0
         for node_class in asked[:MOST_CLASSES]:
             name = alike[node_class][0]
+            if not self._is_evaluated(demand):
+                return None
             if name in state.names():
                 with self._lifted(), self._emptied(name) as whole:
                     most = self._most_on(name, demand) if whole else None

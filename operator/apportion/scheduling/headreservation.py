@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.errors import BrokenInput
 from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
@@ -31,7 +30,7 @@ class HeadReservation:
     def reserve(self, waiting: Iterable[Queued]) -> None:
         """Reserve devices for the first of those that were refused and wait on."""
         others = [each for each in waiting if _may_wait(each)]
-        for head in self._decider.reservations.renew(others, self._may_have, self._is_evaluated):
+        for head in self._decider.reservations.renew(others, self._may_have, self._preparing.is_done):
             if isinstance(head, WaitingDemand):
                 self._decider.refusals.cover(head, None)
 
@@ -44,13 +43,6 @@ class HeadReservation:
             and all(is_current(demand, self._snapshot) for demand in members)
             and not (isinstance(head, WaitingGroup) and not head.whole)
         )
-
-    def _is_evaluated(self, demand: WaitingDemand) -> bool:
-        """Say whether no selector of a demand is still to be evaluated, or costs too much."""
-        try:
-            return not self._preparing.waits(demand)
-        except BrokenInput:
-            return False
 
 
 def _may_wait(queued: Queued) -> TypeGuard[Head]:

@@ -15,6 +15,7 @@ import structlog
 from apportion.allocator.preparation import Preparation, Work, is_costly
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -92,6 +93,13 @@ class Preparing:
             queries.setdefault(demand.claims[0].namespace, {})[query] = None
         self.asked.set()
         return True
+
+    def is_done(self, demand: WaitingDemand) -> bool:
+        """Say whether no selector of a demand is still to be evaluated, or costs too much: only then may others than the walk ask the allocator about it."""
+        try:
+            return not self.waits(demand)
+        except BrokenInput:
+            return False
 
     def steps(self) -> Iterator[Work | None]:
         """Evaluate, one device for each namespace in turn; yields as `Preparation.steps` does."""

@@ -43,9 +43,14 @@ class StalledAllocations:
         clock: Callable[[], float],
         *,
         manager: str,
+        is_evaluated: Callable[[WaitingDemand], bool] = lambda _: True,
         lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within."""
+        """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within.
+
+        `is_evaluated` says whether a demand's costly selectors have been evaluated: only then is the allocator asked about it.
+        """
+        self._is_evaluated = is_evaluated
         self._lifted = lifted
         self._snapshot = snapshot
         self._candidates = candidates
@@ -134,7 +139,7 @@ class StalledAllocations:
         """Return demands that were not served in this pass, without those that wait behind the others themselves."""
         found = []
         for demand in demands:
-            if not any(
+            if self._is_evaluated(demand) and not any(
                 self._snapshot.allocation(claim) is not None or self._exclusions.rests(claim.uid)
                 for claim in demand.claims
             ):

@@ -4,15 +4,13 @@ In: the snapshot, the demands that waited in this pass. Out: clears and removals
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.cluster.deviceindex import device_of
-from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.consumers import is_taken_up
+from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.waiting import WaitingDemand
@@ -23,22 +21,27 @@ class Tidying:
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        writes: BackgroundWrites,
-        candidates: Candidates,
+        decider: Decider,
         exclusions: Exclusions,
+        writes: BackgroundWrites,
         clock: Callable[[], float],
         *,
         manager: str,
-        lifted: Callable[[], AbstractContextManager[None]],
+        is_evaluated: Callable[[WaitingDemand], bool],
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within."""
-        self._snapshot = snapshot
+        """`manager` is our field manager: only what we wrote is cleared. `is_evaluated`: as `StalledAllocations` has it."""
+        snapshot = self._snapshot = decider.snapshot
         self._writes = writes
         self._exclusions = exclusions
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._stalled = StalledAllocations(
-            snapshot, candidates, exclusions, clock, manager=manager, lifted=lifted
+            snapshot,
+            decider.candidates,
+            exclusions,
+            clock,
+            manager=manager,
+            is_evaluated=is_evaluated,
+            lifted=decider.reservations.all_lifted,
         )
 
     def tidy(self, demands: Iterable[WaitingDemand]) -> None:

@@ -31,8 +31,15 @@ _PATIENCE = 10.0
 class HeldPlaces:
     """The places of one plan that is carried out, or none."""
 
-    def __init__(self, decider: Decider, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        clock: Callable[[], float],
+        is_evaluated: Callable[[WaitingDemand], bool],
+    ) -> None:
+        """`is_evaluated` says whether a demand's costly selectors have been evaluated."""
         self._decider = decider
+        self._is_evaluated = is_evaluated
         self._snapshot = decider.snapshot
         self._clock = clock
         self._campaign: Campaign | None = None
@@ -84,6 +91,8 @@ class HeldPlaces:
         if not waiting or any(self.placed(move, place) for place in (move.target, move.source)):
             return
         successor = max(waiting, key=lambda each: (each.pods[0].created, each.key))
+        if not self._is_evaluated(successor):
+            return  # the queue's walk has them evaluated, and decides nothing before
         self._decider.set_aside = frozenset({successor.key})
         if is_current(successor, self._snapshot) and not self._decider.writes.paused(successor.key):
             self._serve(successor, move)

@@ -55,8 +55,10 @@ class Preemptions:
         clock: Callable[[], float],
         wake: Callable[[], None],
         is_begun: Callable[[Queued], bool],
+        is_evaluated: Callable[[WaitingDemand], bool],
     ) -> None:
-        """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group."""
+        """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group; `is_evaluated`: whether costly selectors have been evaluated."""
+        self._is_evaluated = is_evaluated
         self._decider = decider
         self._serving = Serving(decider, is_begun)
         self._snapshot = decider.snapshot
@@ -147,6 +149,8 @@ class Preemptions:
         for preemptor in preemptors:
             if self._decider.quotas.stands_back(preemptor.members):
                 continue  # it waits for its quota, or others go before it
+            if not all(self._is_evaluated(member) for member in preemptor.members):
+                continue  # which devices would do is not known yet, or costs too much
             evicts = self._preemptors.may_evict(preemptor)
             if evicts or found.ending:
                 only, began = self._preemptors.only(preemptor), self._clock()
