@@ -207,7 +207,7 @@ async def test_what_a_stalled_pod_keeps_is_looked_at_without_another_evaluation(
     assert len(evaluated) == spent
 
 
-async def test_autoscalers_are_told_nothing_of_a_claim_whose_selectors_cost_too_much(
+async def test_autoscalers_see_nothing_of_a_claim_whose_selectors_cost_too_much(
     unanswered: Client,
 ) -> None:
     """Whether some node could serve it would take evaluations that it may not have."""
