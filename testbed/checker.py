@@ -22,7 +22,7 @@ from testbed.violations import Devices, Row, Use
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 _OWN: Final = "/apis/apportion.dev/v1alpha1"
 _LOOK_SECONDS = 0.5
-_STAYS_SECONDS = 3.0
+STAYS_SECONDS = 3.0
 
 
 class Checker:
@@ -31,7 +31,7 @@ class Checker:
     `claims`, `pods` and `partitions` are the current objects, by UID.
     """
 
-    def __init__(self, installation: Installation, *, stays: float = _STAYS_SECONDS) -> None:
+    def __init__(self, installation: Installation, *, stays: float = STAYS_SECONDS) -> None:
         """`stays`: seconds that a rule over several objects is violated before that counts."""
         self.violations: dict[str, float] = {}
         """Each violation once, with the time (`time.time()`) at which it was seen first."""

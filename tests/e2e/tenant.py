@@ -149,29 +149,29 @@ class Tenant:
     namespace: str
 
     async def make(self, body: Json) -> Json:
-        """Make an object of this namespace, a pod or a claim; returns what the API server stored."""
-        return await self._api.create(self._collection(body["kind"]), body)
+        """Make an object of this namespace, of a kind that `path` knows; returns what the API server stored."""
+        return await self._api.create(self.path(body["kind"]), body)
 
     async def pod(self, name: str) -> Json:
         """Read a pod."""
-        return await self._api.get(f"{self._collection('Pod')}/{name}")
+        return await self._api.get(f"{self.path('Pod')}/{name}")
 
     async def claim(self, name: str) -> Json:
         """Read a claim."""
-        return await self._api.get(f"{self._collection('ResourceClaim')}/{name}")
+        return await self._api.get(f"{self.path('ResourceClaim')}/{name}")
 
     async def claims(self) -> list[Json]:
         """Read all claims."""
-        found, _ = await self._api.items(self._collection("ResourceClaim"))
+        found, _ = await self._api.items(self.path("ResourceClaim"))
         return found
 
     async def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
         """Set annotations of a pod."""
-        await self._api.patch(f"{self._collection('Pod')}/{name}", {"metadata": {"annotations": annotations}})
+        await self._api.patch(f"{self.path('Pod')}/{name}", {"metadata": {"annotations": annotations}})
 
     async def delete(self, kind: str, name: str) -> None:
         """Delete an object, and wait until it is gone."""
-        path = f"{self._collection(kind)}/{name}"
+        path = f"{self.path(kind)}/{name}"
         await self._api.delete(path)
 
         async def gone() -> bool:
@@ -181,7 +181,7 @@ class Tenant:
 
     async def end_by_force(self, name: str) -> None:
         """Delete a pod whose kubelet will never manage to: a driver that nobody plays."""
-        await self._api.delete(f"{self._collection('Pod')}/{name}", grace=0)
+        await self._api.delete(f"{self.path('Pod')}/{name}", grace=0)
 
     async def running(self, *names: str, within: float = PATIENCE) -> list[Json]:
         """Wait until pods run, and return them."""
@@ -241,22 +241,22 @@ class Tenant:
     async def empty(self) -> None:
         """Delete all pods and claims, and wait until they are gone."""
         for kind in ("Pod", "ResourceClaim"):
-            await self._api.delete_all(self._collection(kind))
+            await self._api.delete_all(self.path(kind))
 
         async def left() -> list[str]:
             found = [
                 each
                 for kind in ("Pod", "ResourceClaim")
-                for each in (await self._api.items(self._collection(kind)))[0]
+                for each in (await self._api.items(self.path(kind)))[0]
             ]
             return [each["metadata"]["name"] for each in found]
 
         await eventually(left, lambda names: not names, within=PATIENCE)
 
-    def _collection(self, kind: str) -> str:
-        if kind == "Pod":
-            return f"/api/v1/namespaces/{self.namespace}/pods"
-        return f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims"
+    def path(self, kind: str) -> str:
+        """Return the address of the namespace's pods, claims or templates of claims, by their kind."""
+        group = "/api/v1" if kind == "Pod" else RESOURCE
+        return f"{group}/namespaces/{self.namespace}/{kind.lower()}s"
 
     @property
     def _api(self) -> Any:

@@ -7,20 +7,17 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 import pytest
 
 from testbed.binaries import Binaries
-from testbed.checker import Checker, settled
-from testbed.controlplane import ControlPlane
+from testbed.checker import settled
 from testbed.demo.nodes import h100
 from testbed.eventually import eventually
-from testbed.faultyproxy import FaultyProxy
-from testbed.installation import Installation
 from testbed.soak import workload
 from tests.e2e.replicas import both_ready, holder, leader
 from tests.e2e.tenant import LEASE, metric
+from tests.ha.replicapair import Pair, replica_pair
 
 LEASE_SECONDS = float(LEASE[1])
 TAKE_OVER_SECONDS = LEASE_SECONDS + 2.0
@@ -30,37 +27,11 @@ _PAUSE = 0.25
 _LOOK_SECONDS = 0.05
 
 
-class Pair(NamedTuple):
-    """Two replicas, each behind a proxy of its own."""
-
-    installation: Installation
-    checker: Checker
-    proxies: list[FaultyProxy]
-    pods: str
-    """Path of the pods of a managed namespace."""
-
-
 @pytest.fixture(scope="module")
 async def pair(binaries: Binaries) -> AsyncIterator[Pair]:
     """Run two replicas for two nodes with eight H100 each."""
-    async with (
-        ControlPlane(binaries=binaries) as cluster,
-        FaultyProxy(cluster.kubeconfig) as one,
-        FaultyProxy(cluster.kubeconfig) as other,
-        Installation(
-            cluster,
-            [h100("h100-a"), h100("h100-b")],
-            operators=2,
-            operator_options=LEASE,
-            proxies=[one, other],
-        ) as installation,
-        Checker(installation) as checker,
-    ):
-        namespace = await cluster.make_namespace("ha", {"apportion.dev/managed": "true"})
-        for template in workload.templates():
-            path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
-            await cluster.api.create(path, template)
-        yield Pair(installation, checker, [one, other], f"/api/v1/namespaces/{namespace}/pods")
+    async with replica_pair(binaries, [h100("h100-a"), h100("h100-b")]) as made:
+        yield made
 
 
 async def killed(pair: Pair, index: int) -> Callable[[], None]:
@@ -85,10 +56,9 @@ async def cut_off(pair: Pair, index: int) -> Callable[[], None]:
 
 async def coming(pair: Pair, prefix: str, names: list[str]) -> None:
     """Make a pod with a partition, again and again."""
-    api = pair.installation.cluster.api
     while True:
         name = f"{prefix}-{len(names):03d}"
-        await api.create(pair.pods, workload.pod(name, resourceClaimTemplateName="1g10gb"))
+        await pair.tenant.make({"kind": "Pod", **workload.pod(name, resourceClaimTemplateName="1g10gb")})
         names.append(name)
         await asyncio.sleep(_PAUSE)
 
@@ -146,7 +116,7 @@ async def test_allocation_goes_on_within_the_term_of_the_lease(
         assert now != index
         assert await metric(pair.installation, "apportion_leading", operator=index) == 0
 
-    await pair.installation.cluster.api.delete_all(pair.pods)
+    await pair.installation.cluster.api.delete_all(pair.tenant.path("Pod"))
 
     async def left() -> list[str]:
         return [str(raw["metadata"]["name"]) for raw in pair.checker.claims.values()]

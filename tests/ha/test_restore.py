@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.installation import Installation, SimulatedNode
 from testbed.podrecord import PodRecord
 from testbed.soak import workload
-from tests.e2e.tenant import LEASE, OWN, Tenant
+from tests.e2e.tenant import OWN, Tenant
+from tests.ha.replicapair import replica_pair
 
 CUT_SECONDS = 1.5
 STOP_SECONDS = 2.0
@@ -55,7 +55,7 @@ class Restored:
 
     async def delete(self, *names: str) -> None:
         for name in names:
-            await self.cluster.api.delete(f"/api/v1/namespaces/{self.tenant.namespace}/pods/{name}")
+            await self.cluster.api.delete(f"{self.tenant.path('Pod')}/{name}")
 
     def record(self, name: str) -> PodRecord | None:
         """Return what a pod's kubelet did last with it."""
@@ -127,29 +127,13 @@ class Restored:
             proxy.rules = [Rule(Fault.DROP_REQUEST, "PATCH", "/resourceclaims/")]
 
 
-@asynccontextmanager
-async def installed(binaries: Binaries) -> AsyncIterator[Restored]:
+@pytest.fixture
+async def now(binaries: Binaries) -> AsyncIterator[Restored]:
     """Run two replicas and two nodes with two GPUs each."""
-    async with (
-        ControlPlane(binaries=binaries) as cluster,
-        FaultyProxy(cluster.kubeconfig) as one,
-        FaultyProxy(cluster.kubeconfig) as other,
-        Installation(
-            cluster,
-            [node("h100-a"), node("h100-b")],
-            operators=2,
-            operator_options=LEASE,
-            kubelet_options={"stop_seconds": STOP_SECONDS},
-            proxies=[one, other],
-        ) as installation,
-        Checker(installation, stays=LATE_SECONDS) as checker,
-    ):
-        namespace = await cluster.make_namespace("restore", {"apportion.dev/managed": "true"})
-        await cluster.api.create(f"{OWN}/allocationpolicies", workload.POLICY)
-        for template in workload.templates():
-            path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
-            await cluster.api.create(path, template)
-        yield Restored(installation, checker, (one, other), Tenant(installation, namespace))
+    nodes = [node("h100-a"), node("h100-b")]
+    async with replica_pair(binaries, nodes, stays=LATE_SECONDS, stop_seconds=STOP_SECONDS) as made:
+        await made.installation.cluster.api.create(f"{OWN}/allocationpolicies", workload.POLICY)
+        yield Restored(*made)
 
 
 def names(words: Iterable[str]) -> tuple[str, ...]:
@@ -164,63 +148,62 @@ AFTER = ("new-gpu gpu", "new-cut 2g20gb", "new-idle 1g20gb")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [RAISED, ()], ids=["as the page says", "versions go back"])
 async def test_a_restored_backup_gives_nothing_twice_and_loses_nothing(
-    binaries: Binaries, etcdutl_program: Path, tmp_path: Path, options: Sequence[str]
+    now: Restored, etcdutl_program: Path, tmp_path: Path, options: Sequence[str]
 ) -> None:
     """What runs on runs on; what vanished ends and leaves nothing; what came back has its devices again, when they are free."""
     file = tmp_path / "etcd.db"
-    async with installed(binaries) as now:
-        for line in BEFORE:
-            await now.make(*line.split())
-            await now.run(line.split()[0])
-        await now.make("waits", "gpu")
-        claim = {"kind": "ResourceClaim", "metadata": {"name": "asked"}, "spec": workload.SPECS["1g10gb"]}
-        await now.tenant.make(claim)
-        await take(now.cluster, file)
+    for line in BEFORE:
+        await now.make(*line.split())
+        await now.run(line.split()[0])
+    await now.make("waits", "gpu")
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "asked"}, "spec": workload.SPECS["1g10gb"]}
+    await now.tenant.make(claim)
+    await take(now.cluster, file)
 
-        # What the backup does not know: two pods end, the one that waited and others begin.
-        [given] = now.has("ended-gpu")
-        await now.delete("ended-gpu", "ended-cut")
-        await now.run("waits")
-        assert now.has("waits") == {given}
-        await now.delete("other-gpu")
-        for line in AFTER:
-            await now.make(*line.split())
-        await now.run(*names(AFTER))
-        [made] = now.cut("2g.20gb")
-        [kept] = now.cut("1g.10gb")
-        running = {name: now.record(name) for name in ("stays-gpu", "stays-cut")}
-        await eventually(lambda: asyncio.to_thread(now.cut, "3g.40gb"), lambda found: not found)
-        await now.delete("new-idle")
-        await now.end("new-idle")
-        await now.make("new-late", "1g10gb")
-        await now.in_flight()
+    # What the backup does not know: two pods end, the one that waited and others begin.
+    [given] = now.has("ended-gpu")
+    await now.delete("ended-gpu", "ended-cut")
+    await now.run("waits")
+    assert now.has("waits") == {given}
+    await now.delete("other-gpu")
+    for line in AFTER:
+        await now.make(*line.split())
+    await now.run(*names(AFTER))
+    [made] = now.cut("2g.20gb")
+    [kept] = now.cut("1g.10gb")
+    running = {name: now.record(name) for name in ("stays-gpu", "stays-cut")}
+    await eventually(lambda: asyncio.to_thread(now.cut, "3g.40gb"), lambda found: not found)
+    await now.delete("new-idle")
+    await now.end("new-idle")
+    await now.make("new-late", "1g10gb")
+    await now.in_flight()
+    for proxy in now.proxies:
+        proxy.rules = [Rule(Fault.DROP_REQUEST, "PATCH", "/resourceclaims/.*/status")]
+    await now.tenant.make({"kind": "Pod", **workload.pod("asks", resourceClaimName="asked")})
+    await now.unanswered()
+
+    async with beside(now.watch(made, "new-cut")), beside(now.watch(kept, "stays-cut")):
+        await restore(now.cluster, file, etcdutl_program, options)
         for proxy in now.proxies:
-            proxy.rules = [Rule(Fault.DROP_REQUEST, "PATCH", "/resourceclaims/.*/status")]
-        await now.tenant.make({"kind": "Pod", **workload.pod("asks", resourceClaimName="asked")})
-        await now.unanswered()
+            proxy.rules = []
+        await now.end("new-gpu", "new-cut", "new-late")
+        await now.run(*names(BEFORE))
+        assert now.has("ended-gpu") == {given}
+        assert not now.has("waits")
+        await now.tenant.make({"kind": "Pod", **workload.pod("asks-again", resourceClaimName="asked")})
+        await now.run("asks-again")
+        await now.delete("other-gpu")
+        await now.run("waits")
+        await settled(now.checker, now.checker.at_rest, within=60)
+        assert made not in now.cut("2g.20gb")
+    assert now.destroyed == []
+    for name, record in running.items():
+        assert now.record(name) is record
 
-        async with beside(now.watch(made, "new-cut")), beside(now.watch(kept, "stays-cut")):
-            await restore(now.cluster, file, etcdutl_program, options)
-            for proxy in now.proxies:
-                proxy.rules = []
-            await now.end("new-gpu", "new-cut", "new-late")
-            await now.run(*names(BEFORE))
-            assert now.has("ended-gpu") == {given}
-            assert not now.has("waits")
-            await now.tenant.make({"kind": "Pod", **workload.pod("asks-again", resourceClaimName="asked")})
-            await now.run("asks-again")
-            await now.delete("other-gpu")
-            await now.run("waits")
-            await settled(now.checker, now.checker.at_rest, within=60)
-            assert made not in now.cut("2g.20gb")
-        assert now.destroyed == []
-        for name, record in running.items():
-            assert now.record(name) is record
+    await now.tenant.empty()
 
-        await now.tenant.empty()
+    async def left() -> list[str]:
+        rows = [str(row) for name in now.installation.nodes for row in now.installation.hardware(name)]
+        return rows + [raw["metadata"]["name"] for raw in now.checker.partitions.values()]
 
-        async def left() -> list[str]:
-            rows = [str(row) for name in now.installation.nodes for row in now.installation.hardware(name)]
-            return rows + [raw["metadata"]["name"] for raw in now.checker.partitions.values()]
-
-        await settled(now.checker, left, within=60)
+    await settled(now.checker, left, within=60)

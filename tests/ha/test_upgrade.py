@@ -16,8 +16,9 @@ from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, Installation, SimulatedNode, install
 from testbed.soak import workload
 from testbed.violations import DeviceKey, shared_devices, uses
-from tests.e2e.tenant import LEASE, OWN
+from tests.e2e.tenant import LEASE, OWN, Tenant
 from tests.ha.earlierrelease import earlier_release
+from tests.soaktenant import soak_tenant
 
 CUT_SECONDS = 1.5
 """How long a card takes to cut a partition: programs are exchanged meanwhile."""
@@ -55,20 +56,15 @@ class Releases:
 
     installation: Installation
     checker: Checker
-    namespace: str
+    tenant: Tenant
     made: int = 0
     started: int = 2
 
-    def path(self, kind: str) -> str:
-        group = "/api/v1" if kind == "pods" else "/apis/resource.k8s.io/v1"
-        return f"{group}/namespaces/{self.namespace}/{kind}"
-
     async def make(self) -> list[str]:
         """Make a pod of each kind, and two that share a claim; returns their names."""
-        api = self.installation.cluster.api
         self.made += 1
         claim = {"metadata": {"name": f"both-{self.made}"}, "spec": workload.SPECS["1g10gb"]}
-        await api.create(self.path("resourceclaims"), claim)
+        await self.tenant.make({"kind": "ResourceClaim", **claim})
         pods = [
             *(
                 workload.pod(f"p{self.made}-{index}", resourceClaimTemplateName=kind)
@@ -80,7 +76,7 @@ class Releases:
             ),
         ]
         for raw in pods:
-            await api.create(self.path("pods"), raw)
+            await self.tenant.make({"kind": "Pod", **raw})
         return [raw["metadata"]["name"] for raw in pods]
 
     async def running(self, names: Iterable[str]) -> None:
@@ -203,12 +199,9 @@ async def test_claims_and_partitions_stay_through_an_upgrade_and_a_downgrade(
         ) as installation,
         Checker(installation) as checker,
     ):
-        namespace = await cluster.make_namespace("release", {"apportion.dev/managed": "true"})
-        now = Releases(installation, checker, namespace)
+        now = Releases(installation, checker, await soak_tenant(installation, "release"))
         await cluster.api.create(f"{OWN}/allocationpolicies", workload.POLICY)
         await cluster.api.create(f"{OWN}/partitionlayouts", LAYOUT)
-        for template in workload.templates():
-            await cluster.api.create(now.path("resourceclaimtemplates"), template)
         await now.shared()
         first = await now.make()
         await now.running(first)
@@ -230,12 +223,12 @@ async def test_claims_and_partitions_stay_through_an_upgrade_and_a_downgrade(
         second = await exchanged(REPOSITORY, now.operators, now.agents)
         await now.running(first)
         for name in first:
-            await cluster.api.delete(f"{now.path('pods')}/{name}")
+            await cluster.api.delete(f"{now.tenant.path('Pod')}/{name}")
         await exchanged(earlier, now.agents, now.operators)
         await now.running(second)
 
-        for kind in ("pods", "resourceclaims"):
-            await cluster.api.delete_all(now.path(kind))
+        for kind in ("Pod", "ResourceClaim"):
+            await cluster.api.delete_all(now.tenant.path(kind))
 
         async def left() -> list[str]:
             return now.left()

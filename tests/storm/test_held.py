@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
@@ -15,6 +14,8 @@ from testbed.installation import Installation, SimulatedNode
 from testbed.podrecord import PodRecord
 from testbed.soak import workload
 from testbed.violations import uses
+from tests.e2e.tenant import Tenant
+from tests.soaktenant import soak_tenant
 
 pytestmark = pytest.mark.slow
 ONE_CARD, TWO_CARDS = "one-card", "two-cards"
@@ -25,19 +26,14 @@ STOP_SECONDS = {ONE_CARD: 2.5, TWO_CARDS: 4.0}
 class Slow(NamedTuple):
     """An installation with nodes whose containers take time to stop, and the namespace of the tests."""
 
-    cluster: ControlPlane
     installation: Installation
     checker: Checker
-    namespace: str
-
-    def path(self, kind: str) -> str:
-        group = "/api/v1" if kind == "pods" else "/apis/resource.k8s.io/v1"
-        return f"{group}/namespaces/{self.namespace}/{kind}"
+    tenant: Tenant
 
     async def make_pod(self, name: str, node: str, **claim: str) -> None:
         raw = workload.pod(name, **claim)
         raw["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
-        await self.cluster.api.create(self.path("pods"), raw)
+        await self.tenant.make({"kind": "Pod", **raw})
 
     def ran(self, node: str) -> list[PodRecord]:
         """Return the pods that have run on a node."""
@@ -59,11 +55,7 @@ async def slow(binaries: Binaries) -> AsyncIterator[Slow]:
     ):
         for name, seconds in STOP_SECONDS.items():
             installation.kubelets[name].stop_seconds = seconds
-        namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
-        made = Slow(cluster, installation, checker, namespace)
-        for template in workload.templates():
-            await cluster.api.create(made.path("resourceclaimtemplates"), template)
-        yield made
+        yield Slow(installation, checker, await soak_tenant(installation, "held"))
 
 
 async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(slow: Slow) -> None:
@@ -80,7 +72,7 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(sl
     await eventually(records, lambda found: "gpu" in found, within=40)
     for earlier, later in pairwise(names):
         await run(later)
-        await slow.cluster.api.delete(f"{slow.path('pods')}/{earlier}", grace=0)
+        await slow.tenant.end_by_force(earlier)
         await eventually(records, lambda found, later=later: later in found, within=40)
         slow.checker.check()
         found = await records()
@@ -94,19 +86,19 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(sl
 async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(slow: Slow, spec: str) -> None:
     """Its next pod would start at once, and with the old devices: kubelet prepares a claim once for all of its pods."""
     name = f"one-{spec}"
-    claims = slow.path("resourceclaims")
 
     async def running() -> list[PodRecord]:
         return [each for each in slow.ran(TWO_CARDS) if each.name == name]
 
-    claim: Json = {"metadata": {"name": name}, "spec": workload.SPECS[spec]}
-    await slow.cluster.api.create(claims, claim)
+    await slow.tenant.make(
+        {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": workload.SPECS[spec]}
+    )
     await slow.make_pod(name, TWO_CARDS, resourceClaimName=name)
     await eventually(running, lambda found: len(found) == 1, within=40)
-    await slow.cluster.api.delete(f"{slow.path('pods')}/{name}", grace=0)
+    await slow.tenant.end_by_force(name)
     await slow.make_pod(name, TWO_CARDS, resourceClaimName=name)
     earlier, later = await eventually(running, lambda found: len(found) == 2, within=60)
     slow.checker.check()
-    found = await slow.cluster.api.get(f"{claims}/{name}")
+    found = await slow.tenant.claim(name)
     assert later.devices == {found["metadata"]["uid"]: {use.device for use in uses(found)}}
     assert earlier.uid != later.uid
