@@ -129,6 +129,11 @@ class Installation:
         found: dict[str, Any] = yaml.safe_load(path.read_text())
         return found
 
+    @property
+    def logs(self) -> list[Path]:
+        """The log of each operator and agent."""
+        return [program.log for program in (*self.operators, *self.agents.values())]
+
     def hardware(self, node: str) -> list[dict[str, Any]]:
         """Return the partitions that exist in a node's simulated hardware."""
         found: list[dict[str, Any]] = self.state(node)["partitions"]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -38,6 +38,8 @@ _NEEDS = {
 }
 
 
+_TAIL = 60
+"""Lines of each log that a failed test shows."""
 _ONE_HOST = ("tests/node", "tests/agent/rdma")
 """Folders whose tests look at what the whole machine has: its control groups, its network. One worker runs all of them."""
 
@@ -109,6 +111,18 @@ async def _node_binaries() -> Binaries | str:
         return await provide(DEFAULT, NODE, console=Console(stderr=True))
     except MissingBinariesError as error:
         pytest.exit(str(error), returncode=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the programs of a fixture's installation said last, when a test failed."""
+    report = yield
+    if report.failed:
+        found = [getattr(each, "installation", each) for each in getattr(item, "funcargs", {}).values()]
+        for log in dict.fromkeys(log for each in found for log in getattr(each, "logs", ()) if log.exists()):
+            lines = log.read_text(errors="replace").splitlines()
+            report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ hardware without the product's code.
 import shutil
 import sqlite3
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -114,6 +115,11 @@ class RealNodeInstallation:
             await self.agents.pop().stop()
         self.hardware = Hardware(self.node.host, gpus=gpus, npus=npus)
         await self.agent(contained=True)
+
+    @property
+    def logs(self) -> list[Path]:
+        """The log of each program: those of the node, agents among them, and the operators'."""
+        return [*self.node.host.folder.glob("*.log"), *self.product.logs]
 
     async def slices(self) -> list[Json]:
         """Return the node's slices."""

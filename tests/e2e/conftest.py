@@ -1,6 +1,6 @@
 """One installation for all tests of this folder: five simulated nodes, the operator and agents with their own rights."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,9 +9,6 @@ from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import DEMO_MANIFESTS, demo_nodes
 from testbed.installation import Installation
 from tests.e2e.tenant import FURTHER_DRIVERS, LEASE, MANAGED, Tenant, serving
-
-_TAIL = 60
-"""Lines of each log that a failed test shows."""
 
 
 @pytest.fixture(scope="session")
@@ -52,15 +49,3 @@ async def _tenant(installation: Installation, *, managed: bool) -> AsyncIterator
     yield tenant
     await tenant.empty()
     await cluster.drop_namespace(name)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show what operator and agents said last, when a test failed."""
-    report = yield
-    installed = getattr(item, "funcargs", {}).get("installation")
-    if isinstance(installed, Installation) and report.failed:
-        for program in (*installed.operators, *installed.agents.values()):
-            lines = program.log.read_text(errors="replace").splitlines() if program.log.exists() else []
-            report.sections.append((f"log of {program.name}", "\n".join(lines[-_TAIL:])))
-    return report

@@ -1,15 +1,12 @@
 """One real node for all tests of this folder, with operator and agent; every test leaves it as it found it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from testbed.binaries import Binaries
 from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import MANAGED, Workload
-
-_TAIL = 60
-"""Lines of each log that a failed test shows."""
 
 
 @pytest.fixture(scope="session")
@@ -29,16 +26,3 @@ async def work(installation: RealNodeInstallation) -> AsyncIterator[Workload]:
     await work.empty()
     await installation.cluster.drop_namespace(name)
     await installation.nothing_left(warm=True)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show what kubelet, containerd, agents and operator said last, when a test failed."""
-    report = yield
-    made = getattr(item, "funcargs", {}).get("installation")
-    if isinstance(made, RealNodeInstallation) and report.failed:
-        logs = [*made.node.host.folder.glob("*.log"), *(each.log for each in made.product.operators)]
-        for log in (each for each in logs if each.exists()):
-            lines = log.read_text(errors="replace").splitlines()
-            report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))
-    return report

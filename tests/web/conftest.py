@@ -1,6 +1,6 @@
 """One installation with the web page for all tests of this folder: two replicas, two simulated nodes, pods that run and pods that wait."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +30,6 @@ from tests.e2e.tenant import (
 )
 from tests.web.browser import axe, running_browser
 
-_TAIL = 60
-"""Lines of each log that a failed test shows."""
 MANIFESTS = Path(__file__).with_name("manifests")
 SCRIPT = "<script>document.title='broken into'</script>"
 """What must be shown as text wherever somebody may write it."""
@@ -118,15 +116,3 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
     yield tab
     await context.close()
     assert wrong == []
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show what the operators and their pages said last, when a test failed."""
-    report = yield
-    found = getattr(item, "funcargs", {}).get("site")
-    if isinstance(found, Site) and report.failed:
-        for program in found.installation.operators:
-            lines = program.log.read_text(errors="replace").splitlines()
-            report.sections.append((f"log of {program.name}", "\n".join(lines[-_TAIL:])))
-    return report
