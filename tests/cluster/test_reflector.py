@@ -22,7 +22,7 @@ async def test_what_vanished_while_nobody_watched_is_reported(client: Client) ->
         await reflector.synced.wait()
         assert await seen.has("reflected-a")
     await client.delete(CLASSES, "reflected-a")
-    reflector._version = ""  # as after 410: the gap was too long to go on watching
+    reflector._progress.version = ""  # as after 410: the gap was too long to go on watching
     async with beside(reflector.run()):
 
         async def gone() -> bool:

@@ -9,6 +9,7 @@ depends: then it was carried out before that version, or never will be (ADR 13).
 
 from dataclasses import dataclass
 
+from apportion.cluster.resourceversion import number
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 
@@ -24,6 +25,14 @@ class Assumption:
     """resourceVersion without which the server refuses the write; None before the write was sent."""
     confirmed: bool = False
     """Whether the server said that it has carried out the write."""
+
+    def send(self, version: str) -> None:
+        """Note that the write is sent, and that the server refuses it unless the claim has this resourceVersion."""
+        self.depends = number(version)
+
+    def is_overtaken_by(self, claim: Claim | None) -> bool:
+        """Say whether a claim's version is later than the one on which the write depends: it was carried out before, or never will be."""
+        return claim is not None and self.depends is not None and number(claim.version) > self.depends
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +83,7 @@ class AssumedAllocations:
     def settle(self, claim: Claim) -> Assumption | None:
         """Return and drop the assumption if this version of the claim is later than the one on which its write depends."""
         assumption = self._open.get(claim.uid)
-        if assumption is None or assumption.depends is None or number(claim.version) <= assumption.depends:
-            return None
-        return self._open.pop(claim.uid)
+        return self.forget(claim.uid) if assumption and assumption.is_overtaken_by(claim) else None
 
     def lost(self, claim: Claim | None) -> Assumption | None:
         """Return the assumption whose write depends on a version that a restored claim has lost: no server carries it out any more."""
@@ -87,8 +94,3 @@ class AssumedAllocations:
 
     def __len__(self) -> int:
         return len(self._open)
-
-
-def number(version: str) -> int:
-    """Return a resourceVersion as the number that it is since Kubernetes 1.35 (KEP-5504); 0 when it is none."""
-    return int(version) if version.isdecimal() else 0

@@ -20,8 +20,8 @@ from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.api.quota import AcceleratorQuota
 from apportion.cluster import kinds
-from apportion.cluster.assumedallocations import number
 from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.resourceversion import number
 from apportion.cluster.unreadable import remains
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass

@@ -15,7 +15,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
-from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
+from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation
 from apportion.cluster.changes import Changes
 from apportion.cluster.charges import Charges
 from apportion.cluster.claimindex import ClaimIndex
@@ -159,8 +159,8 @@ class Snapshot:
 
         False: the watch has shown a later version already, so that the write would be refused; the devices are free again.
         """
-        assumption.depends = number(version)
-        if (claim := self.claims.get(assumption.uid)) and number(claim.version) > assumption.depends:
+        assumption.send(version)
+        if assumption.is_overtaken_by(self.claims.get(assumption.uid)):
             self.forget(assumption)
         return self.assumed.holds(assumption)
 
@@ -261,8 +261,7 @@ class Snapshot:
         """Let the allocator's state hold what the claim has or is about to get; `gone`: the claim, if it was deleted."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
-        changed = claim or gone
-        if changed is not None:
+        if (changed := claim or gone) is not None:
             self.changes.claim(changed, self.users(changed))
         if allocation is not None:
             self.ended.forget_unbound(uid)
