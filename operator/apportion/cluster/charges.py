@@ -5,7 +5,7 @@ it still run. Out: the state holds their devices; the cards behind them are mark
 """
 
 from apportion.allocator.state import State
-from apportion.cluster.deviceindex import DeviceIndex
+from apportion.cluster.indexes.deviceindex import DeviceIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 

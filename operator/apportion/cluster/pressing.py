@@ -12,8 +12,8 @@ from typing import Any, Final
 from apportion.api.contract import GATE
 from apportion.api.partition import Partition, Phase
 from apportion.cluster import kinds
+from apportion.cluster.indexes.podindex import PodIndex
 from apportion.cluster.kinds import ResourceKind
-from apportion.cluster.podindex import PodIndex
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 

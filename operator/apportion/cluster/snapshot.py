@@ -18,16 +18,17 @@ from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation
 from apportion.cluster.changes import Changes
 from apportion.cluster.charges import Charges
-from apportion.cluster.claimindex import ClaimIndex
-from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
 from apportion.cluster.endedallocations import EndedAllocations
+from apportion.cluster.indexes.claimindex import ClaimIndex
+from apportion.cluster.indexes.deviceindex import DeviceIndex
+from apportion.cluster.indexes.podindex import PodIndex, load_of
+from apportion.cluster.indexes.preparedindex import PreparedIndex
+from apportion.cluster.indexes.quotaindex import QuotaIndex
+from apportion.cluster.indexes.volumeindex import VolumeIndex
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
-from apportion.cluster.podindex import PodIndex, load_of
 from apportion.cluster.pressing import presses
-from apportion.cluster.quotaindex import QuotaIndex
-from apportion.cluster.volumeindex import VolumeIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass

@@ -14,7 +14,7 @@ from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
-from apportion.cluster.deviceindex import card_of, device_of
+from apportion.cluster.indexes.deviceindex import card_of, device_of
 from apportion.cluster.kinds import LAYOUTS
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot

@@ -6,7 +6,7 @@ In: the snapshot, the demands that waited in this pass. Out: clears and removals
 from collections.abc import Callable, Iterable
 
 from apportion.api.contract import ALLOCATION_FINALIZER
-from apportion.cluster.deviceindex import device_of
+from apportion.cluster.indexes.deviceindex import device_of
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.consumers import is_taken_up

@@ -1,18 +1,14 @@
 """DeviceIndex: published devices, the partitions that slices offer on each card, and its Partition objects.
 
-PreparedIndex: on which nodes agents report a claim as prepared, whatever its allocation says: by the taint
-`apportion.dev/held` of a device, or by `status.preparedBy` of a Partition.
-
-In: slices and Partitions as they come and go. Out: look-ups by device, by card and by claim, and the cards that changed,
+In: slices and Partitions as they come and go. Out: look-ups by device and by card, and the cards that changed,
 without going through all slices or all Partitions.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from apportion.allocator.changelog import ChangeLog
-from apportion.api.contract import HELD
 from apportion.api.partition import HolderKind, Partition, Phase
 from apportion.cluster.changes import MOST_CHANGES
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
@@ -181,39 +177,6 @@ class DeviceIndex:
         return (card for card, found in self._partitions.items() if found)
 
 
-class PreparedIndex:
-    """Nodes by the UID of a claim."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, dict[str, str]] = {}
-        """By claim, then by the UID of the slice or Partition that reports it."""
-
-    def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
-        """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
-        self._put(uid, _held(old), _held(new), new.availability.node if new is not None else None)
-
-    def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
-        """Replace a Partition. `old` None: it is new; `new` None: it is deleted."""
-        before = old.status.prepared_by if old is not None else ()
-        after = new.status.prepared_by if new is not None else ()
-        self._put(uid, before, after, new.spec.node_name if new is not None else None)
-
-    def nodes(self, claim: str) -> frozenset[str]:
-        """Return the nodes on which a claim (UID) is prepared, as far as agents have reported."""
-        return frozenset(self._nodes.get(claim, {}).values())
-
-    def _put(
-        self, uid: str, before: Iterable[str] | None, after: Iterable[str] | None, node: str | None
-    ) -> None:
-        for claim in before or ():
-            reported = self._nodes.get(claim, {})
-            reported.pop(uid, None)
-            if not reported:
-                self._nodes.pop(claim, None)
-        for claim in (after or ()) if node else ():
-            self._nodes.setdefault(claim, {})[uid] = str(node)
-
-
 def device_of(partition: Partition) -> DeviceId:
     """Return the device that a Partition object stands for."""
     return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.device)
@@ -249,10 +212,3 @@ def _remove(index: dict[_K, dict[str, Partition]], key: _K, uid: str) -> None:
     found.pop(uid, None)
     if not found:
         index.pop(key, None)
-
-
-def _held(found: Slice | None) -> Iterator[str]:
-    for device in found.devices if found is not None else ():
-        for taint in device.taints:
-            if taint.key == HELD and taint.value:
-                yield taint.value
