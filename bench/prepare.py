@@ -33,7 +33,7 @@ from testbed.components import APISERVER, ETCD
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import install
-from testbed.plugin import ClaimKey, PluginError
+from testbed.kubelet.plugin import ClaimKey, PluginError
 from testbed.versions import DEFAULT
 
 

@@ -15,7 +15,7 @@ from typing import Final, Self
 from testbed import violations as rules
 from testbed.api import Json
 from testbed.installation import Installation
-from testbed.podrecord import PodRecord
+from testbed.kubelet.podrecord import PodRecord
 from testbed.reflector import Reflector
 from testbed.violations import Devices, Row, Use
 

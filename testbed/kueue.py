@@ -14,11 +14,11 @@ from typing import Any, Self
 
 import yaml
 
+from testbed.binaries.gobuild import module_folder
 from testbed.certificates import Authority
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
-from testbed.gobuild import module_folder
 from testbed.ports import free_ports
 from testbed.process import Process
 from testbed.readiness import answers, until_ready

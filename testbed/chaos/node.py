@@ -18,7 +18,7 @@ from testbed.chaos.invariants import CdiFile, Container, Observation
 from testbed.chaos.objects import DRIVER, NodeObjects
 from testbed.chaos.rail import Rail
 from testbed.chaos.relay import TcpRelay
-from testbed.plugin import ClaimKey, Plugin, PluginError
+from testbed.kubelet.plugin import ClaimKey, Plugin, PluginError
 from testbed.smalldisk import SmallDisk
 
 _OPTIONS: Final = {

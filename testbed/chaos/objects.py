@@ -14,7 +14,7 @@ from testbed.api import Api, Json
 from testbed.chaos.fakehardware import FakeHardware, Placement
 from testbed.chaos.invariants import PERCENTAGE
 from testbed.errors import ApiError, TestbedError
-from testbed.plugin import PluginError
+from testbed.kubelet.plugin import PluginError
 
 T = TypeVar("T")
 DRIVER: Final = "gpu.apportion.dev"

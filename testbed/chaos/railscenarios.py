@@ -13,7 +13,7 @@ from uuid import uuid4
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.objects import RDMA_DRIVER
 from testbed.chaos.rail import NIC, Rail
-from testbed.plugin import PluginError
+from testbed.kubelet.plugin import PluginError
 
 JOIN: Final = "join_network"
 LEAVE: Final = "leave_network"

@@ -9,8 +9,8 @@ from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
+from testbed.kubelet.podrecord import PodRecord
 from testbed.node import NodeShape
-from testbed.podrecord import PodRecord
 from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]

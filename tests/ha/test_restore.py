@@ -15,7 +15,7 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.installation import Installation, SimulatedNode
-from testbed.podrecord import PodRecord
+from testbed.kubelet.podrecord import PodRecord
 from testbed.soak import workload
 from tests.e2e.tenant import OWN, Tenant
 from tests.ha.replicapair import replica_pair

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 
 from testbed.binaries import Binaries
+from testbed.binaries.debian import unpacked
 from testbed.controlplane import ControlPlane
-from testbed.debian import unpacked
 from testbed.errors import Unavailable
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode

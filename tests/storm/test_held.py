@@ -11,7 +11,7 @@ from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
-from testbed.podrecord import PodRecord
+from testbed.kubelet.podrecord import PodRecord
 from testbed.soak import workload
 from testbed.violations import uses
 from tests.e2e.tenant import Tenant

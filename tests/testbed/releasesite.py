@@ -12,11 +12,11 @@ from pathlib import Path
 from aiohttp import web
 from rich.console import Console
 
-from testbed.binaries import Provider
-from testbed.cache import Cache
-from testbed.gobuild import GoBuild
-from testbed.local import Assets, SearchPath
-from testbed.release import Release
+from testbed.binaries.binaries import Provider
+from testbed.binaries.cache import Cache
+from testbed.binaries.gobuild import GoBuild
+from testbed.binaries.local import Assets, SearchPath
+from testbed.binaries.release import Release
 
 VERSION = "1.37.0"
 SYSTEM_PATH = "/usr/bin:/bin"

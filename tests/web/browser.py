@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 from playwright.async_api import Browser, async_playwright
 
-from testbed.debian import libraries, unpacked
+from testbed.binaries.debian import libraries, unpacked
 from testbed.errors import Unavailable
 
 _PACKAGE = "chromium-headless-shell"

@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from testbed.api import Api, Json
-from testbed.claims import Claims
+from testbed.kubelet.claims import Claims
+from testbed.kubelet.plugin import PluginError
+from testbed.kubelet.plugins import Plugins
+from testbed.kubelet.podrecord import PodRecord
+from testbed.kubelet.podworker import FIRST_PAUSE_SECONDS, HICCUPS, PodWorker
 from testbed.node import NodeObject, NodeShape
-from testbed.plugin import PluginError
-from testbed.plugins import Plugins
-from testbed.podrecord import PodRecord
-from testbed.podworker import FIRST_PAUSE_SECONDS, HICCUPS, PodWorker
 from testbed.reflector import Reflector
 from testbed.versions import DEFAULT
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import aiohttp
 
-from testbed import podstatus
 from testbed.api import Api, Json
-from testbed.cdi import Injected, UnresolvableError, inject
-from testbed.claims import ClaimNotReadyError, Claims
 from testbed.errors import ApiError
-from testbed.plugin import PluginError, PreparedDevice
-from testbed.podrecord import PodRecord, complaint
+from testbed.kubelet import podstatus
+from testbed.kubelet.cdi import Injected, UnresolvableError, inject
+from testbed.kubelet.claims import ClaimNotReadyError, Claims
+from testbed.kubelet.plugin import PluginError, PreparedDevice
+from testbed.kubelet.podrecord import PodRecord, complaint
 
 HICCUPS: Final = (aiohttp.ClientError, TimeoutError, ApiError)
 """Errors of the API server after which a kubelet tries again."""

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import aiohttp
 from yarl import URL
 
+from testbed.binaries.progress import Report
 from testbed.errors import Unavailable
-from testbed.progress import Report
 from testbed.projects import project_of
 from testbed.versions import Program
 

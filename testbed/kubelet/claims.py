@@ -14,8 +14,8 @@ import orjson
 
 from testbed.api import Json
 from testbed.errors import TestbedError
-from testbed.plugin import ClaimKey, PluginError, PreparedDevice
-from testbed.plugins import Plugins
+from testbed.kubelet.plugin import ClaimKey, PluginError, PreparedDevice
+from testbed.kubelet.plugins import Plugins
 
 
 class ClaimNotReadyError(TestbedError):

@@ -12,12 +12,12 @@ from typing import Protocol
 
 from rich.console import Console
 
-from testbed.cache import Cache
+from testbed.binaries.cache import Cache
+from testbed.binaries.gobuild import GoBuild
+from testbed.binaries.local import Assets, SearchPath
+from testbed.binaries.progress import Display, Line, Report
+from testbed.binaries.release import Release
 from testbed.errors import MissingBinariesError, Unavailable
-from testbed.gobuild import GoBuild
-from testbed.local import Assets, SearchPath
-from testbed.progress import Display, Line, Report
-from testbed.release import Release
 from testbed.versions import CONTROL_PLANE, DEFAULT, Program, program_of
 
 

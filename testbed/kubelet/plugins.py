@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from testbed.plugin import Plugin, PluginError
+from testbed.kubelet.plugin import Plugin, PluginError
 
 _LOOK_SECONDS = 0.2
 _RETRY_SECONDS = 1.0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from testbed.api import Json
-from testbed.cdi import Injected, UnresolvableError
+from testbed.kubelet.cdi import Injected, UnresolvableError
 from testbed.node import now
 
 

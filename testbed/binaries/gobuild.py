@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
+from testbed.binaries.progress import Report
 from testbed.errors import Unavailable
-from testbed.progress import Report
 from testbed.projects import project_of
 from testbed.versions import Program
 
-_MODULES = Path(__file__).parent / "go"
+_MODULES = Path(__file__).parent.parent / "go"
 _REMEMBERED_LINES = 12
 
 
