@@ -1,12 +1,14 @@
 """The production install on real control planes of both versions, applied once each; and the wheels of the lock file.
 
-Tests that hold for both versions are written once, in a class that asks for `cluster`; two subclasses say which.
+Tests that hold for both versions are written once, in a class that asks for `cluster`; two subclasses say which (`supportedversions`).
 """
 
 import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import platformdirs
@@ -16,6 +18,7 @@ from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
+from tests.e2e.tenant import MANAGED
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 
@@ -56,6 +59,28 @@ async def oldest_installed(oldest_control_plane: ControlPlane) -> ControlPlane:
     return await _install(oldest_control_plane)
 
 
+@pytest.fixture
+async def managed(cluster: ControlPlane) -> AsyncIterator[str]:
+    """Make a namespace in which admission acts."""
+    async with _namespace(cluster, MANAGED) as name:
+        yield name
+
+
+@pytest.fixture
+async def unmanaged(cluster: ControlPlane) -> AsyncIterator[str]:
+    """Make a namespace that nobody labelled."""
+    async with _namespace(cluster, {}) as name:
+        yield name
+
+
+@asynccontextmanager
+async def _namespace(cluster: ControlPlane, labels: Mapping[str, str]) -> AsyncIterator[str]:
+    cluster.check()
+    name = await cluster.make_namespace(labels=labels)
+    yield name
+    await cluster.drop_namespace(name)
+
+
 async def _install(cluster: ControlPlane) -> ControlPlane:
     await cluster.kubectl("apply", "--kustomize", str(MANIFESTS))
     await cluster.kubectl(
@@ -83,7 +108,7 @@ async def _remove_workloads(cluster: ControlPlane) -> None:
 
 async def _until_enforced(cluster: ControlPlane) -> None:
     """Wait until the API server has taken the admission policies up: a moment after they were made, not at once."""
-    probe = await cluster.make_namespace("enforced", {"apportion.dev/managed": "true"})
+    probe = await cluster.make_namespace("enforced", MANAGED)
     agent = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent")
     pod: Json = {
         "metadata": {"name": "probe"},

@@ -1,17 +1,15 @@
 """Gate and finalizer: added where a namespace asks for it, and nothing else is touched anywhere."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.install.gatedobjects import CLAIM_SPEC, comparable, make_claim, make_pod
+from tests.install.supportedversions import OnDefault, OnOldest
 
 GATE = {"name": "apportion.dev/allocation"}
 PROTECTION = "resource.kubernetes.io/delete-protection"
-MANAGED = {"apportion.dev/managed": "true"}
 
 POD_SPEC: Json = {
     "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
@@ -148,33 +146,9 @@ class Admission:
         assert "finalizers" not in bare["metadata"]
 
 
-class TestAdmission(Admission):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
-
-    @pytest.fixture
-    async def managed(self, installed: ControlPlane) -> AsyncIterator[str]:
-        name = await installed.make_namespace("managed", MANAGED)
-        yield name
-        await installed.api.delete(f"/api/v1/namespaces/{name}")
-
-    @pytest.fixture
-    async def unmanaged(self, namespace: str) -> str:
-        return namespace
+class TestAdmission(OnDefault, Admission):
+    pass
 
 
-class TestAdmissionOnOldest(Admission):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
-
-    @pytest.fixture
-    async def managed(self, oldest_installed: ControlPlane) -> AsyncIterator[str]:
-        name = await oldest_installed.make_namespace("managed", MANAGED)
-        yield name
-        await oldest_installed.api.delete(f"/api/v1/namespaces/{name}")
-
-    @pytest.fixture
-    async def unmanaged(self, oldest_namespace: str) -> str:
-        return oldest_namespace
+class TestAdmissionOnOldest(OnOldest, Admission):
+    pass

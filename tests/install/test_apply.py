@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from testbed.controlplane import ControlPlane
 from tests.install.applied import versions
+from tests.install.supportedversions import OnDefault, OnOldest
 
 WORKLOADS = ("deployment.apps/apportion-operator", "daemonset.apps/apportion-agent")
 
@@ -33,13 +32,9 @@ class Apply:
         assert [item["status"]["typeChecking"] for item in ours] == [{}] * 6
 
 
-class TestApply(Apply):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
+class TestApply(OnDefault, Apply):
+    pass
 
 
-class TestApplyOnOldest(Apply):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
+class TestApplyOnOldest(OnOldest, Apply):
+    pass

@@ -13,6 +13,7 @@ from testbed.chart.templates import Kustomize, generated, stale
 from testbed.controlplane import ControlPlane
 from tests.install.charts import CHART, Helm, keyed
 from tests.install.rendered import ROOT, combined
+from tests.install.supportedversions import OnDefault, OnOldest
 
 GENERIC = yaml.safe_load((ROOT / "manifests/components/generic-devices/devices.yaml").read_text())["devices"]
 VALUES: dict[str, dict[str, Any]] = {
@@ -114,13 +115,9 @@ class Accepted:
             assert "daemonset.apps/apportion-agent serverside-applied (server dry run)" in said
 
 
-class TestAccepted(Accepted):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
+class TestAccepted(OnDefault, Accepted):
+    pass
 
 
-class TestAcceptedByOldest(Accepted):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
+class TestAcceptedByOldest(OnOldest, Accepted):
+    pass

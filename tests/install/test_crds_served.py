@@ -7,6 +7,7 @@ from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from tests.install.refused_objects import IMMUTABLE, REFUSED
+from tests.install.supportedversions import OnDefault, OnOldest
 from tests.install.written_objects import ACCEPTED, GROUP, POLICY, create
 
 
@@ -106,13 +107,9 @@ class Served:
             await create(cluster, "PartitionLayout", {}, name="l" * 64)
 
 
-class TestServed(Served):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
+class TestServed(OnDefault, Served):
+    pass
 
 
-class TestServedOnOldest(Served):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
+class TestServedOnOldest(OnOldest, Served):
+    pass

@@ -8,12 +8,12 @@ from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from tests.e2e.tenant import MANAGED
 from tests.install.gatedobjects import comparable, make_pod
 from tests.install.rendered import ROOT, rendered
 
 COMPONENT = ROOT / "manifests/components/extended-resources"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-MANAGED = {"apportion.dev/managed": "true"}
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
@@ -191,31 +191,11 @@ class TestRewriting(Rewriting):
     def cluster(self, rewriting: ControlPlane) -> ControlPlane:
         return rewriting
 
-    @pytest.fixture
-    async def managed(self, installed: ControlPlane) -> AsyncIterator[str]:
-        name = await installed.make_namespace("managed", MANAGED)
-        yield name
-        await installed.api.delete(f"/api/v1/namespaces/{name}")
-
-    @pytest.fixture
-    async def unmanaged(self, namespace: str) -> str:
-        return namespace
-
 
 class TestRewritingOnOldest(Rewriting):
     @pytest.fixture
     def cluster(self, oldest_rewriting: ControlPlane) -> ControlPlane:
         return oldest_rewriting
-
-    @pytest.fixture
-    async def managed(self, oldest_installed: ControlPlane) -> AsyncIterator[str]:
-        name = await oldest_installed.make_namespace("managed", MANAGED)
-        yield name
-        await oldest_installed.api.delete(f"/api/v1/namespaces/{name}")
-
-    @pytest.fixture
-    async def unmanaged(self, oldest_namespace: str) -> str:
-        return oldest_namespace
 
 
 def test_the_operator_may_make_templates_where_the_component_is_installed_only(binaries: Binaries) -> None:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from tests.install.refusal import refused
 from tests.install.rendered import rendered
+from tests.install.supportedversions import OnDefault, OnOldest
 
 POLICY = "pod-security.kubernetes.io/enforce"
 
@@ -80,13 +79,9 @@ def test_replicas_are_spread_and_a_drain_leaves_one(binaries: Binaries) -> None:
     assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-class TestPodSecurity(PodSecurity):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
+class TestPodSecurity(OnDefault, PodSecurity):
+    pass
 
 
-class TestPodSecurityOnOldest(PodSecurity):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
+class TestPodSecurityOnOldest(OnOldest, PodSecurity):
+    pass

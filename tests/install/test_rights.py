@@ -7,6 +7,7 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.install.accessreview import allowed, named
+from tests.install.supportedversions import OnDefault, OnOldest
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPERATOR, AGENT = "apportion-operator", "apportion-agent"
@@ -84,22 +85,22 @@ class Rights:
             assert await allowed(cluster, OPERATOR, right, namespace="apportion-system")
             assert not await allowed(cluster, OPERATOR, right, namespace="default")
 
-    async def test_an_allocation_needs_the_right_to_bind(self, cluster: ControlPlane, place: str) -> None:
+    async def test_an_allocation_needs_the_right_to_bind(self, cluster: ControlPlane, unmanaged: str) -> None:
         """The operator writes one; the same account without `resourceclaims/binding` may not."""
         role = await cluster.api.get(f"{RBAC}/clusterroles/{OPERATOR}")
         rules = [rule for rule in role["rules"] if rule["resources"] != ["resourceclaims/binding"]]
         assert len(rules) == len(role["rules"]) - 1
-        name = f"{place}-unbinding"
+        name = f"{unmanaged}-unbinding"
         await cluster.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
         await cluster.api.create(
             f"{RBAC}/clusterrolebindings",
             {
                 "metadata": {"name": name},
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": place}],
+                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": unmanaged}],
             },
         )
-        claims = f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaims"
+        claims = f"/apis/resource.k8s.io/v1/namespaces/{unmanaged}/resourceclaims"
         request: Json = {"name": "r", "exactly": {"deviceClassName": "gpu.apportion.dev"}}
         await cluster.api.create(
             claims, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
@@ -114,7 +115,7 @@ class Rights:
                 return error.message
             return ""
 
-        unbinding = await cluster.service_account_kubeconfig(place, "default")
+        unbinding = await cluster.service_account_kubeconfig(unmanaged, "default")
         operator = await cluster.service_account_kubeconfig("apportion-system", OPERATOR)
         async with Api.of(unbinding) as without, Api.of(operator) as whole:
             # Until RBAC has seen the new binding, the whole status is out of reach.
@@ -125,21 +126,9 @@ class Rights:
             await cluster.api.delete(f"{RBAC}/{kind}/{name}")
 
 
-class TestRights(Rights):
-    @pytest.fixture
-    def cluster(self, installed: ControlPlane) -> ControlPlane:
-        return installed
-
-    @pytest.fixture
-    def place(self, namespace: str) -> str:
-        return namespace
+class TestRights(OnDefault, Rights):
+    pass
 
 
-class TestRightsOnOldest(Rights):
-    @pytest.fixture
-    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
-        return oldest_installed
-
-    @pytest.fixture
-    def place(self, oldest_namespace: str) -> str:
-        return oldest_namespace
+class TestRightsOnOldest(OnOldest, Rights):
+    pass

@@ -1,7 +1,6 @@
 """What a stolen token or a tenant cannot do: change pods, set a claim in use free, take devices past the guard."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.install.gatedobjects import CLAIM_SPEC, make_claim, make_pod
 from tests.install.refusal import refused
+from tests.install.supportedversions import OnDefault, OnOldest
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 RANK_TABLE = "apportion.dev/hccl-rank-table"
@@ -46,6 +46,28 @@ class Tenant:
     @property
     def templates(self) -> str:
         return f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaimtemplates"
+
+
+@pytest.fixture
+async def tenant(cluster: ControlPlane, managed: str) -> AsyncIterator[Tenant]:
+    """Make a user who is administrator of a namespace, and connect the operator."""
+    operator = await cluster.service_account_kubeconfig("apportion-system", "apportion-operator")
+    user = await cluster.service_account_kubeconfig(managed, "default")
+    bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{managed}/rolebindings"
+    await cluster.api.create(
+        bindings,
+        {
+            "metadata": {"name": "admin"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": managed}],
+        },
+    )
+    async with Api.of(operator) as as_operator, Api.of(user) as as_user:
+        yield Tenant(cluster, managed, as_operator, as_user)
 
 
 class TenantBounds:
@@ -201,41 +223,9 @@ async def _reserve(tenant: Tenant, path: str, driver: str) -> None:
     await tenant.cluster.api.patch(f"{path}/status", {"status": status})
 
 
-async def _tenant(cluster: ControlPlane, stack: AsyncExitStack) -> Tenant:
-    namespace = await cluster.make_namespace("bounded", {"apportion.dev/managed": "true"})
-    stack.push_async_callback(cluster.drop_namespace, namespace)
-    operator = await cluster.service_account_kubeconfig("apportion-system", "apportion-operator")
-    user = await cluster.service_account_kubeconfig(namespace, "default")
-    bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
-    await cluster.api.create(
-        bindings,
-        {
-            "metadata": {"name": "admin"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "cluster-admin",
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
-        },
-    )
-    return Tenant(
-        cluster,
-        namespace,
-        await stack.enter_async_context(Api.of(operator)),
-        await stack.enter_async_context(Api.of(user)),
-    )
+class TestTenantBounds(OnDefault, TenantBounds):
+    pass
 
 
-class TestTenantBounds(TenantBounds):
-    @pytest.fixture
-    async def tenant(self, installed: ControlPlane) -> AsyncIterator[Tenant]:
-        async with AsyncExitStack() as stack:
-            yield await _tenant(installed, stack)
-
-
-class TestTenantBoundsOnOldest(TenantBounds):
-    @pytest.fixture
-    async def tenant(self, oldest_installed: ControlPlane) -> AsyncIterator[Tenant]:
-        async with AsyncExitStack() as stack:
-            yield await _tenant(oldest_installed, stack)
+class TestTenantBoundsOnOldest(OnOldest, TenantBounds):
+    pass
