@@ -1,7 +1,6 @@
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killablenode import KillableNode
 from tests.agent.places import MakeBackend
-from tests.agent.simulated_node import SimulatedNode, install, simulated_node
+from tests.agent.simulated_node import MakeNode, install, simulated_node
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ async def installed(control_plane: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-def make_node(installed: ControlPlane) -> Callable[..., AbstractAsyncContextManager[SimulatedNode]]:
+def make_node(installed: ControlPlane) -> MakeNode:
     """Make simulated nodes on the real control plane; keyword arguments are those of the simulation file."""
     return partial(simulated_node, installed)
 

@@ -39,10 +39,19 @@ class KubeletCalls:
         answer = await self._call("NodePrepareResources", "NodePrepareResource", claims, driver)
         return dict(answer.claims)
 
+    async def prepared(self, claim: Json, driver: str = GPU) -> str:
+        """Have one claim prepared; returns the error, empty for none."""
+        answers = await self.prepare(claim, driver=driver)
+        return str(answers[claim["metadata"]["uid"]].error)
+
     async def unprepare(self, *claims: Json, driver: str = GPU) -> dict[str, str]:
         """Call NodeUnprepareResources; returns the errors by claim UID."""
         answer = await self._call("NodeUnprepareResources", "NodeUnprepareResource", claims, driver)
         return {uid: row.error for uid, row in answer.claims.items()}
+
+    async def unprepared(self, claim: Json, driver: str = GPU) -> str:
+        """Have one claim unprepared; returns the error, empty for none."""
+        return (await self.unprepare(claim, driver=driver))[claim["metadata"]["uid"]]
 
     @asynccontextmanager
     async def health(

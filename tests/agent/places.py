@@ -9,6 +9,9 @@ from apportion.agent.settings import AgentOptions
 MakeBackend = Callable[..., SimulatedBackend]
 """The fixture `make_backend`: keyword arguments are the fields of a simulation file."""
 
+H100 = {"model": "H100-80GB"}
+"""A card of a simulation file."""
+
 DRIVERS = AgentOptions("n").drivers
 GPU, NPU, RDMA = (DRIVERS[kind] for kind in (CardKind.GPU, CardKind.NPU, CardKind.NIC))
 

@@ -57,11 +57,6 @@ async def shared(node: SimulatedNode, card: str = "gpu-0", *, yes: bool = True) 
     return device
 
 
-async def prepared(node: SimulatedNode, claim: Json) -> str:
-    """Have kubelet prepare a claim; returns the error, "" for none."""
-    return str((await node.prepare(claim))[claim["metadata"]["uid"]].error)
-
-
 def keys(device: Json) -> list[tuple[str, str]]:
     """Return keys and effects of a device's taints, without the domain."""
     return [(taint["key"].split("/")[1], taint["effect"]) for taint in device["taints"]]

@@ -5,8 +5,8 @@ import json
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from apportion.agent.agent import run_agent
 from apportion.agent.devices.simulated.state import StateFile
 from apportion.agent.settings import AgentOptions
 from apportion.api.contract import AGENT_FINALIZER, COUNTER_SET_SUFFIX
+from testbed import installation
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.installation import until_served
 from tests.agent.kubeletcalls import KubeletCalls
 from tests.agent.places import GPU, NPU, RDMA
 
@@ -109,10 +109,6 @@ class SimulatedNode(KubeletCalls):
                 found[path.name] = json.loads(path.read_text())
         return found
 
-    async def injected(self) -> dict[str, Json]:
-        """Return the CDI files, for those who wait."""
-        return self.cdi()
-
     # --- what the operator does ----------------------------------------------------------------------------
 
     async def partition(
@@ -159,11 +155,15 @@ class SimulatedNode(KubeletCalls):
         self, namespace: str, name: str, *devices: str, driver: str = GPU, config: Sequence[Json] = ()
     ) -> Json:
         """Make a claim that is allocated to devices of this node and reserved."""
-        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n, _ in enumerate(devices)]
-        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
-        made = await self.api.create(path, body)
+        made = await self._asking(namespace, name, len(devices))
         return await self.allocate(made, *devices, driver=driver, config=config)
+
+    async def _asking(self, namespace: str, name: str, count: int) -> Json:
+        """Make a claim with so many requests: r0, r1 and so on."""
+        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n in range(count)]
+        spec = {"devices": {"requests": requests}}
+        return await self.api.create(path, {"metadata": {"name": name}, "spec": spec})
 
     async def share(
         self,
@@ -176,12 +176,8 @@ class SimulatedNode(KubeletCalls):
         cores: int = 0,
     ) -> Json:
         """Make a claim that is allocated to a part of a device, or of each, as the operator would, and reserved; `cores` in percent."""
-        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         devices = (device,) if isinstance(device, str) else device
-        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n in range(len(devices))]
-        made = await self.api.create(
-            path, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
-        )
+        made = await self._asking(namespace, name, len(devices))
         consumed = {"memory": memory, "shares": "1", **({"cores": str(cores)} if cores else {})}
         mark = str(uuid.uuid4())
         return await self.allocate(made, *devices, config=config, shareID=mark, consumedCapacity=consumed)
@@ -190,8 +186,6 @@ class SimulatedNode(KubeletCalls):
         self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = (), **result: Any
     ) -> Json:
         """Write an allocation and a reservation that controller-manager leaves alone (no pod); `result` goes to every device."""
-        meta = claim["metadata"]
-        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
         results = [
             {"request": f"r{n}", "driver": driver, "pool": self.name, "device": device, **result}
             for n, device in enumerate(devices)
@@ -206,20 +200,16 @@ class SimulatedNode(KubeletCalls):
             "allocation": {"devices": {"results": results, "config": [*config]}, "nodeSelector": selector},
             "reservedFor": [user],
         }
-        return await self.api.patch(path, {"status": status})
+        return await self.api.patch(_status(claim), {"status": status})
 
     async def reserve(self, claim: Json, pod: Json) -> None:
         """Reserve the claim for a pod, as the scheduler does."""
-        meta = claim["metadata"]
-        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
         user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-        await self.api.patch(path, {"status": {"reservedFor": [user]}})
+        await self.api.patch(_status(claim), {"status": {"reservedFor": [user]}})
 
     async def deallocate(self, claim: Json) -> None:
         """Take allocation and reservation away, as controller-manager does when the last pod is gone."""
-        meta = claim["metadata"]
-        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
-        await self.api.patch(path, {"status": {"allocation": None, "reservedFor": None}})
+        await self.api.patch(_status(claim), {"status": {"allocation": None, "reservedFor": None}})
 
     # --- what the cluster sees -----------------------------------------------------------------------------
 
@@ -256,8 +246,7 @@ class SimulatedNode(KubeletCalls):
 
 async def install(cluster: ControlPlane) -> None:
     """Install the production manifests: kinds, rights, and the policies that bind an agent to its node."""
-    await cluster.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
-    await until_served(cluster)
+    await installation.install(cluster)
     # Nothing here runs containers; their pods would only be in the way.
     workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
     await cluster.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)
@@ -286,6 +275,16 @@ async def simulated_node(cluster: ControlPlane, **simulation: Any) -> AsyncItera
         for item in await node.slices():
             await cluster.api.delete(f"{SLICES}/{item['metadata']['name']}")
         shutil.rmtree(folder)
+
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+"""The fixture `make_node`: keyword arguments are the fields of the simulation file."""
+
+
+def _status(claim: Json) -> str:
+    """Return the address of a claim's status."""
+    meta = claim["metadata"]
+    return f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
 
 
 def holder(claim: Json) -> Json:

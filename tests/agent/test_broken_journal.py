@@ -4,8 +4,7 @@ import asyncio
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ from apportion.agent.journal import Journal, read_journal
 from apportion.errors import BrokenInput, NotReady
 from testbed.eventually import eventually
 from tests.agent.journalrow import ROW
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 _PAGE = 4096
 
 
@@ -107,7 +105,7 @@ async def test_an_agent_whose_journal_breaks_ends_with_the_reason_and_the_next_o
     make_node: MakeNode, namespace: str
 ) -> None:
     """No trace of a stack: exit status 1, and a sentence with the file. What is prepared stays prepared."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         options = node.options
         command = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", node.name, "--backend", "simulated"),
@@ -135,8 +133,7 @@ async def test_an_agent_whose_journal_breaks_ends_with_the_reason_and_the_next_o
 
             await eventually(serves, bool)
             claim = await node.claim(namespace, "mine", "gpu-0")
-            uid = claim["metadata"]["uid"]
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
             damage(options.state_dir / "journal.db")
             said, _ = await asyncio.wait_for(agent.communicate(), 30)
         finally:
@@ -148,6 +145,6 @@ async def test_an_agent_whose_journal_breaks_ends_with_the_reason_and_the_next_o
         assert f"error: the journal {options.state_dir}/journal.db is broken: " in text.splitlines()[-1]
         other = await node.claim(namespace, "other", "gpu-0")
         async with node.agent(boot_id=Path("/proc/sys/kernel/random/boot_id")):
-            refused = (await node.prepare(other))[other["metadata"]["uid"]].error
+            refused = await node.prepared(other)
             assert f"is held by ResourceClaim {namespace}/mine" in refused
         assert (options.state_dir / "journal.broken").exists()

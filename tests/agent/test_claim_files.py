@@ -1,15 +1,11 @@
 """The files of claims while the agent runs: what nobody needs goes, what a claim needs comes back, what is not ours stays."""
 
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from testbed.eventually import eventually
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
 
@@ -50,7 +46,7 @@ async def test_a_prepared_claims_files_come_back_when_somebody_removes_them(
         ]
         await node.partition(DEVICE, "1g.10gb", holder=holder(claims[0]))
         for claim in claims:
-            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim) == ""
         right = node.cdi()
         assert len(right) == 2
         for damage in ("removed", "cut short"):
@@ -76,7 +72,7 @@ async def test_a_reboot_loses_no_claim_and_keeps_no_file(make_node: MakeNode, na
         claim = await node.claim(namespace, "mine", "gpu-0")
         uid = claim["metadata"]["uid"]
         async with node.agent():
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
         (node.folder / "boot").write_text("second boot")
         for path in (node.folder / "cdi").iterdir():
             path.unlink()
@@ -88,6 +84,6 @@ async def test_a_reboot_loses_no_claim_and_keeps_no_file(make_node: MakeNode, na
                 return [path.name for path in metadata.iterdir()]
 
             await eventually(left, lambda names: names == [])
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
             assert len(node.cdi()) == 1
             assert await left() == [uid]

@@ -1,18 +1,14 @@
 """What claims say of the health of their devices when agents come and go."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.agent.claimentries import entries, says
 from tests.agent.killedagent import killed_agent
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 LOST, WELL = ("False", "Lost"), ("True", "Healthy")
 
 
@@ -61,8 +57,7 @@ async def test_a_claim_that_is_prepared_anew_on_a_card_that_recovered_says_so(
     """Its allocation and its status have outlived the preparation in which the card was lost."""
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "comes-back", "gpu-0")
-        uid = claim["metadata"]["uid"]
-        assert (await node.prepare(claim))[uid].error == ""
+        assert await node.prepared(claim) == ""
 
         async def tainted() -> bool:
             taints = (await node.devices())["gpu-0"]["taints"]
@@ -71,8 +66,8 @@ async def test_a_claim_that_is_prepared_anew_on_a_card_that_recovered_says_so(
         lose(node, "gpu-0")
         await eventually(lambda: says(node.api, claim), lambda found: found == LOST)
         await eventually(tainted)
-        assert await node.unprepare(claim) == {uid: ""}
+        assert await node.unprepared(claim) == ""
         lose(node)
         await eventually(tainted, lambda found: not found)
-        assert (await node.prepare(claim))[uid].error == ""
+        assert await node.prepared(claim) == ""
         await eventually(lambda: says(node.api, claim), lambda found: found == WELL)

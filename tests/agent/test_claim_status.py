@@ -1,7 +1,5 @@
 """What the agent says of a claim's devices in the claim's status, with exactly the rights of the manifests."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -12,11 +10,9 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.agent.claimentries import entries, path, states
-from tests.agent.places import GPU, NPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.places import GPU, H100, NPU
+from tests.agent.simulated_node import MakeNode, SimulatedNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
 
@@ -27,7 +23,7 @@ async def test_a_claim_says_that_its_devices_are_ready(
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
         claim = await node.claim(namespace, "mine", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         found = await eventually(lambda: entries(node.api, claim), bool)
         entry = found[f"{GPU}/{DEVICE}"]
         assert (entry["pool"], states(entry)) == (node.name, {"Ready": ("True", "Prepared")})
@@ -35,7 +31,7 @@ async def test_a_claim_says_that_its_devices_are_ready(
         await node.prepare(claim)
         # What it would have written about the first claim comes before what it writes about the second.
         other = await node.claim(namespace, "other", "gpu-1")
-        assert (await node.prepare(other))[other["metadata"]["uid"]].error == ""
+        assert await node.prepared(other) == ""
         await eventually(lambda: entries(node.api, other), bool)
         mine = [
             each
@@ -49,15 +45,15 @@ async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, n
     """Kubelet reports it on the pod; the agent reports it on the claim."""
     async with make_node(cards=[H100]) as node, node.agent():
         first = await node.claim(namespace, "first", "gpu-0")
-        assert (await node.prepare(first))[first["metadata"]["uid"]].error == ""
+        assert await node.prepared(first) == ""
         second = await node.claim(namespace, "second", "gpu-0")
-        assert "is held by" in (await node.prepare(second))[second["metadata"]["uid"]].error
+        assert "is held by" in await node.prepared(second)
         found = await eventually(lambda: entries(node.api, second), bool)
         entry = found[f"{GPU}/gpu-0"]
         assert states(entry) == {"Ready": ("False", "NotReady")}
         assert f"{namespace}/first" in entry["conditions"][0]["message"]
         await node.unprepare(first)
-        assert (await node.prepare(second))[second["metadata"]["uid"]].error == ""
+        assert await node.prepared(second) == ""
         await eventually(
             lambda: entries(node.api, second),
             lambda now: states(now[f"{GPU}/gpu-0"]) == {"Ready": ("True", "Prepared")},
@@ -106,7 +102,7 @@ async def test_a_sick_card_shows_in_the_claims_that_use_it(make_node: MakeNode, 
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
         claims = [await node.claim(namespace, f"uses-{n}", f"gpu-{n}") for n in range(2)]
         for claim in claims:
-            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim) == ""
         for lost, wanted in ((["gpu-0"], ("False", "Lost")), ([], ("True", "Healthy"))):
             with node.switchboard() as state:
                 state["faults"]["lost"] = lost

@@ -4,8 +4,6 @@ The checks look at the simulated hardware's state file, the CDI folder, the API 
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import pytest
@@ -13,9 +11,9 @@ import pytest
 from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
-from tests.agent.simulated_node import PARTITIONS, SimulatedNode, holder
+from tests.agent.places import H100
+from tests.agent.simulated_node import PARTITIONS, MakeNode, SimulatedNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 T = TypeVar("T")
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 STEPS = [
@@ -42,9 +40,8 @@ STEPS = [
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_kill_at_any_step_is_made_good(make_node: MakeNode, namespace: str, step: str) -> None:
     """One partition, never two; in use, never touched; at the end nothing is left anywhere."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node, killed_agent(node, step) as agent:
+    async with make_node(cards=[H100]) as node, killed_agent(node, step) as agent:
         claim = await node.claim(namespace, "lives", DEVICE)
-        uid = claim["metadata"]["uid"]
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
         ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
         (live,) = node.hardware()
@@ -52,7 +49,7 @@ async def test_a_kill_at_any_step_is_made_good(make_node: MakeNode, namespace: s
         assert ready["status"]["uuid"] == live["uuid"]
 
         async def error() -> str:
-            return (await node.prepare(claim))[uid].error
+            return await node.prepared(claim)
 
         # Kubelet asks again when it gets an error, too.
         await agent.insist(lambda: eventually(error, lambda text: text == ""))
@@ -72,7 +69,7 @@ async def test_a_partition_whose_object_vanished_while_the_agent_was_away_is_rem
     make_node: MakeNode,
 ) -> None:
     """The journal knows it as ours, and nobody wants it."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         async with node.agent():
             await node.partition(DEVICE, "1g.10gb", origin="Warm")
             await node.phase(DEVICE, "Idle")
@@ -87,11 +84,11 @@ async def test_a_prepared_partition_survives_the_loss_of_its_object(
     make_node: MakeNode, namespace: str
 ) -> None:
     """In use means in use, whatever the API says; it goes when kubelet unprepares."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         async with node.agent():
             claim = await node.claim(namespace, "busy", DEVICE)
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim) == ""
         await node.api.patch(f"{PARTITIONS}/{node.name}-{DEVICE}", {"metadata": {"finalizers": []}})
         await node.remove(DEVICE)
         async with node.agent():
@@ -105,12 +102,11 @@ async def test_after_a_reboot_partitions_are_remade_and_nothing_is_prepared(
     make_node: MakeNode, namespace: str
 ) -> None:
     """MIG instances, CDI files and containers are gone; the wishes are not."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         async with node.agent():
             claim = await node.claim(namespace, "again", DEVICE)
-            uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
             (before,) = node.hardware()
         with node.switchboard() as state:
             state["partitions"].clear()
@@ -128,7 +124,7 @@ async def test_after_a_reboot_partitions_are_remade_and_nothing_is_prepared(
             )
             (after,) = node.hardware()
             assert ready["status"]["uuid"] == after["uuid"]
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
             (cdi,) = node.cdi().values()
             assert f"APPORTION_PARTITION_UUID={after['uuid']}" in cdi["containerEdits"]["env"]
 
@@ -165,7 +161,7 @@ async def test_two_agents_of_a_rolling_update_make_each_partition_once(
     """Old and new run side by side on the same card: no half-made partition of the other is torn down."""
     profiles = [(f"gpu-0-mig-1g10gb-19-{n}", n) for n in range(7)]
     async with (
-        make_node(cards=[{"model": "H100-80GB"}], faults={"createDelay": 0.05}) as node,
+        make_node(cards=[H100], faults={"createDelay": 0.05}) as node,
         node.agent(),
         node.agent(instance="new"),
     ):
@@ -179,4 +175,4 @@ async def test_two_agents_of_a_rolling_update_make_each_partition_once(
         claim = await node.claim(namespace, "either", profiles[0][0])
         path = f"{PARTITIONS}/{node.name}-{profiles[0][0]}"
         await node.api.patch(path, {"spec": {"holder": holder(claim)}})
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""

@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 
 import pytest
@@ -14,10 +12,8 @@ from apportion.agent.proto import health_v1_pb2, health_v1alpha1_pb2
 from apportion.agent.wakeup import Wakeup
 from testbed.eventually import eventually
 from tests.agent.healthlists import MIG, heard
-from tests.agent.simulated_node import SimulatedNode
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode
 
 
 @pytest.mark.parametrize("messages", [health_v1_pb2, health_v1alpha1_pb2], ids=["v1", "v1alpha1"])

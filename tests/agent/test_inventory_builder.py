@@ -6,7 +6,7 @@ from apportion.agent.devices.values import LivePartition, Placement
 from apportion.agent.inventorybuilder import compose
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.nodeinventory import held_for
-from tests.agent.places import MakeBackend, partition_place
+from tests.agent.places import H100, MakeBackend, partition_place
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
@@ -18,7 +18,7 @@ def holding(*devices: ClaimDevice) -> ClaimRow:
 
 def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_backend: MakeBackend) -> None:
     """Allocations count the first kind; nobody else counts the other two."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     ours, layouts, foreign = (
         backend.create(partition_place(backend, "gpu-0", "1g.10gb", n)) for n in (0, 1, 2)
     )
@@ -42,7 +42,7 @@ def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_back
 
 def test_a_partition_that_a_stranger_made_in_our_place_is_foreign(make_backend: MakeBackend) -> None:
     """The UUID in the journal is another one: ours is gone."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
     row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid="MIG-of-before")
     assert compose(backend.devices(), (live,), {"u": row}, (), {}).occupied == (live.place,)

@@ -1,8 +1,6 @@
 """The metadata file that a container reads (KEP-5304): its place, its content, its end."""
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -11,11 +9,9 @@ from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder, 
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from testbed.eventually import eventually
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 BASE = "/var/run/kubernetes.io/dra-device-attributes"
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")
 FROM_TEMPLATE = Claim(
@@ -44,7 +40,7 @@ async def test_a_container_reads_what_its_device_is(make_node: MakeNode, namespa
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "mine", device)
         await node.partition(device, "1g.10gb", holder=holder(claim))
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         (cdi,) = node.cdi().values()
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]
         assert mount["containerPath"] == f"{BASE}/resourceclaims/mine/r0/{GPU}-metadata.json"
@@ -71,7 +67,7 @@ async def test_a_static_partition_says_its_layout(make_node: MakeNode, namespace
         await node.partition(device, "1g.10gb", holder=layout, origin="Layout")
         devices = await eventually(node.devices, lambda found: device in found)
         claim = await node.claim(namespace, "static", device)
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         (cdi,) = node.cdi().values()
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]
         attributes = file_content(mount)[0]["requests"][0]["devices"][0]["attributes"]

@@ -6,8 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
 
@@ -267,13 +264,13 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
         await eventually(node.devices, lambda found: "apportion.dev/held" in keys(found))
         other = await node.claim(namespace, "other", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(other))
-        said = (await node.prepare(other))[other["metadata"]["uid"]].error
+        said = await node.prepared(other)
         assert "is held by ResourceClaim team/mine" in said
         assert len(node.hardware()) == 1
         assert len(node.cdi()) == 1
         await shell.apart("unprepare", "--claim-file", str(file))
         await node.phase(DEVICE, "Ready")
-        assert (await node.prepare(other))[other["metadata"]["uid"]].error == ""
+        assert await node.prepared(other) == ""
 
 
 async def test_a_running_agent_leaves_a_claim_alone_that_is_half_done_by_hand(make_node: MakeNode) -> None:

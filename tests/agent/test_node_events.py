@@ -1,14 +1,10 @@
 """Events where a person would look: on the Partition whose cut fails, on the Node whose cards are not as they should be."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 from apportion.agent.lifecycle.context import Timeouts
 from testbed.eventually import eventually
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
 

@@ -1,8 +1,6 @@
 """Opaque parameters of an allocation, where kubelet asks for its devices."""
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from uuid import uuid4
 
 import pytest
@@ -12,12 +10,9 @@ from hypothesis import strategies as st
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.api.deviceconfig import read
 from testbed.api import Json
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 from tests.drawnparameters import PARAMETERS
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 
 
 def parameters(kind: str = "GpuConfig", *requests: str, driver: str = GPU, **sharing: object) -> Json:
@@ -58,7 +53,7 @@ async def test_a_claim_is_not_prepared_with_parameters_that_would_be_ignored(
     async with make_node(cards=[H100]) as node, node.agent():
         for name, (config, why) in refused.items():
             claim = await node.claim(namespace, name, device, config=config)
-            error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+            error = await node.prepared(claim)
             assert why in error
             assert "status.allocation.devices.config[0].opaque.parameters" in error
         assert node.cdi() == {}
@@ -76,7 +71,7 @@ async def test_parameters_that_ask_for_nothing_special_are_no_hindrance(
     ]
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "plain", "gpu-0", config=config)
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
 
 
 async def test_what_a_later_entry_overrides_is_nobodys_to_honour(make_node: MakeNode, namespace: str) -> None:
@@ -97,7 +92,7 @@ async def test_what_a_later_entry_overrides_is_nobodys_to_honour(make_node: Make
     async with make_node(cards=[H100]) as node, node.agent():
         for name, (config, why) in cases.items():
             claim = await node.claim(namespace, name, "gpu-0", config=config)
-            error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+            error = await node.prepared(claim)
             assert why in error, name
             if not why:
                 assert (error, set_up(node)) == ("", {"timeSlices": {"gpu-0": 3}}), name
@@ -126,11 +121,10 @@ async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_beg
     """Nobody runs on the first ones: what the second allocation says counts as much as in a first prepare."""
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "moved", "gpu-0-mig-2g20gb-14-0")
-        uid = claim["metadata"]["uid"]
-        assert "no Partition object" in (await node.prepare(claim))[uid].error
+        assert "no Partition object" in await node.prepared(claim)
         await node.deallocate(claim)
         await node.allocate(claim, "gpu-0", config=[parameters(strategy="Exclusive")])
-        assert "sharing.strategy" in (await node.prepare(claim))[uid].error
+        assert "sharing.strategy" in await node.prepared(claim)
         assert node.cdi() == {}
 
 
@@ -157,7 +151,7 @@ async def test_terms_that_no_device_of_the_claim_can_keep_are_refused(
     config = [parameters("GpuConfig", *requests, strategy="MPS", mpsConfig=terms)]
     async with make_node(cards=[H100, H100]) as node, node.agent():
         claim = await node.claim(namespace, "terms", "gpu-0", "gpu-1", config=config)
-        assert field in (await node.prepare(claim))[claim["metadata"]["uid"]].error
+        assert field in await node.prepared(claim)
         assert (node.cdi(), set_up(node)) == ({}, {})
 
 
@@ -171,7 +165,7 @@ async def test_two_configurations_of_one_claim_get_no_two_control_daemons(
     ]
     async with make_node(cards=[H100, H100]) as node, node.agent():
         claim = await node.claim(namespace, "two", "gpu-0", "gpu-1", config=entries)
-        error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+        error = await node.prepared(claim)
         assert "config[1].opaque.parameters.sharing.mpsConfig.defaultActiveThreadPercentage" in error
         assert (node.cdi(), set_up(node)) == ({}, {})
 
@@ -189,7 +183,7 @@ async def test_whatever_somebody_writes_is_set_up_or_refused_with_its_field(
         for number, body in enumerate(drawn):
             entry = {"source": "FromClaim", "requests": ["r0"], "opaque": {"driver": GPU, "parameters": body}}
             claim = await node.claim(namespace, f"drawn-{uuid4().hex}-{number}", "gpu-0", config=[entry])
-            error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+            error = await node.prepared(claim)
             if error:
                 assert "status.allocation.devices.config[0].opaque.parameters" in error
                 assert node.cdi() == {}

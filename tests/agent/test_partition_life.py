@@ -1,19 +1,13 @@
 """A partition on a real API server: from the object to the simulated hardware and back."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from apportion.agent.lifecycle.context import Timeouts
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from tests.agent.places import NPU
-from tests.agent.simulated_node import SimulatedNode, holder, install, simulated_node
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
+from tests.agent.places import H100, NPU
+from tests.agent.simulated_node import MakeNode, holder, install, simulated_node
 
 
 async def test_a_partition_lives_from_object_to_hardware_and_back(
@@ -45,7 +39,7 @@ async def test_a_partition_lives_from_object_to_hardware_and_back(
         assert "NVIDIA_VISIBLE_DEVICES=void" in environment
         await eventually(lambda: node.see(device), lambda p: p["status"].get("preparedBy") == [uid])
 
-        assert await node.unprepare(claim) == {uid: ""}
+        assert await node.unprepared(claim) == ""
         assert node.cdi() == {}
         path = f"/apis/apportion.dev/v1alpha1/partitions/{node.name}-{device}"
         await node.api.patch(path, {"spec": {"holder": None}})
@@ -166,7 +160,7 @@ async def test_a_partitions_whole_life_on_the_oldest_kubernetes(
         await eventually(node.slices, lambda slices: len(slices) == 11)
         claim = await node.claim(oldest_namespace, "old", device, driver=NPU)
         await node.partition(device, "vir05_1c_8g", holder=holder(claim), driver=NPU)
-        assert (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim, driver=NPU) == ""
         path = f"/apis/resource.k8s.io/v1/namespaces/{oldest_namespace}/resourceclaims/old"
 
         async def ready() -> str:

@@ -1,8 +1,7 @@
 """What kubelet asks of the agent: registration, prepare and unprepare over its sockets, with the installed rights."""
 
+import asyncio
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from apportion.agent.proto import dra_v1beta1_pb2
 from testbed.api import Json
@@ -11,10 +10,8 @@ from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from testbed.kubelet.podrecord import PodRecord
 from testbed.node import NodeShape
-from tests.agent.simulated_node import SimulatedNode, holder
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode, holder
 
 
 async def test_prepare_waits_for_the_cut(make_node: MakeNode, namespace: str) -> None:
@@ -42,8 +39,8 @@ async def test_prepare_and_unprepare_may_be_repeated(make_node: MakeNode, namesp
         async with node.agent():
             assert await node.prepare(claim) == first
             assert len(node.cdi()) == 1
-            assert await node.unprepare(claim) == {uid: ""}
-            assert await node.unprepare(claim) == {uid: ""}
+            assert await node.unprepared(claim) == ""
+            assert await node.unprepared(claim) == ""
             assert node.cdi() == {}
 
 
@@ -54,11 +51,10 @@ async def test_a_whole_card_is_refused_to_a_second_claim_that_names_the_first(
     async with make_node(cards=[H100]) as node, node.agent():
         one = await node.claim(namespace, "one", "gpu-0")
         two = await node.claim(namespace, "two", "gpu-0")
-        uids = one["metadata"]["uid"], two["metadata"]["uid"]
-        assert (await node.prepare(one))[uids[0]].error == ""
-        assert f"held by ResourceClaim {namespace}/one" in (await node.prepare(two))[uids[1]].error
+        assert await node.prepared(one) == ""
+        assert f"held by ResourceClaim {namespace}/one" in await node.prepared(two)
         await node.unprepare(one)
-        assert (await node.prepare(two))[uids[1]].error == ""
+        assert await node.prepared(two) == ""
 
 
 async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, namespace: str) -> None:
@@ -67,7 +63,7 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "forced", device)
         await node.partition(device, "3g.40gb", holder=holder(claim))
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         await node.deallocate(claim)
 
         def keys(devices: dict[str, Json]) -> list[str]:
@@ -97,12 +93,11 @@ async def test_prepare_refuses_what_the_api_does_not_confirm(make_node: MakeNode
     async with make_node(cards=[H100]) as node, node.agent():
         claim = await node.claim(namespace, "odd", "gpu-0")
         wrong = {"metadata": claim["metadata"] | {"uid": "somebody-else"}}
-        assert "with uid somebody-else does not exist" in (await node.prepare(wrong))["somebody-else"].error
-        uid = claim["metadata"]["uid"]
+        assert "with uid somebody-else does not exist" in await node.prepared(wrong)
         await node.deallocate(claim)
-        assert "is not allocated" in (await node.prepare(claim))[uid].error
+        assert "is not allocated" in await node.prepared(claim)
         await node.allocate(claim, "gpu-1")
-        assert "does not exist on this node" in (await node.prepare(claim))[uid].error
+        assert "does not exist on this node" in await node.prepared(claim)
 
 
 async def test_the_older_protocol_is_served_too(make_node: MakeNode, namespace: str) -> None:
@@ -113,7 +108,7 @@ async def test_the_older_protocol_is_served_too(make_node: MakeNode, namespace: 
         uid = claim["metadata"]["uid"]
         answer = (await node.prepare(claim))[uid]
         assert [device.device_name for device in answer.devices] == ["gpu-0"]
-        assert await node.unprepare(claim) == {uid: ""}
+        assert await node.unprepared(claim) == ""
 
 
 async def test_the_installed_rights_are_enough_and_all_used(
@@ -126,7 +121,7 @@ async def test_the_installed_rights_are_enough_and_all_used(
         async with node.agent():
             claim = await node.claim(namespace, "first", device)
             await node.partition(device, "1g.10gb", holder=holder(claim))
-            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim) == ""
             await node.unprepare(claim)
             await node.remove(device)
             await eventually(lambda: node.see(device), lambda item: item == {})
@@ -195,7 +190,7 @@ async def test_a_pod_runs_with_its_devices_on_a_kubelet(
                 assert environment["APPORTION_R0"] == device
                 assert environment["APPORTION_R0_UUID"] == node.hardware()[0]["uuid"]
                 await node.api.delete(f"{pods}/{pod['metadata']['name']}", grace=0)
-                await eventually(node.injected, lambda files: files == {})
+                await eventually(lambda: asyncio.to_thread(node.cdi), lambda files: files == {})
                 await eventually(lambda: node.see(device), lambda p: "preparedBy" not in p["status"])
 
 

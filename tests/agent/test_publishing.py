@@ -1,8 +1,5 @@
 """What a node publishes on a real API server, and when it publishes again."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import aiohttp
 
 from testbed.controlplane import ControlPlane
@@ -10,11 +7,8 @@ from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.ports import free_ports
-from tests.agent.places import RDMA
-from tests.agent.simulated_node import SLICES, SimulatedNode
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
+from tests.agent.places import H100, RDMA
+from tests.agent.simulated_node import SLICES, MakeNode
 
 
 async def test_a_node_publishes_all_its_pools(make_node: MakeNode) -> None:
@@ -97,7 +91,7 @@ async def test_a_layouts_partition_is_published_and_served(make_node: MakeNode, 
         assert attributes["uuid"] == {"string": node.hardware()[0]["uuid"]}
         assert (await node.counters("gpu-0"))["memory-slice-0"] == "0"
         claim = await node.claim(namespace, "static", device)
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         await node.remove(device)
         await node.unprepare(claim)
         await eventually(node.devices, lambda found: device not in found)
@@ -134,7 +128,7 @@ async def test_probes_and_metrics_are_served(make_node: MakeNode, namespace: str
     (port,) = free_ports(1)
     async with make_node(cards=[H100]) as node, node.agent(health_port=port):
         claim = await node.claim(namespace, "counted", "gpu-0")
-        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as web:
 
             async def status() -> int:

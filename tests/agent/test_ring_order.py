@@ -1,7 +1,5 @@
 """The order of a request's GPUs in its metadata file: neighbours in it are near each other."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,8 @@ from apportion.dra.claim import Claim
 from testbed.api import Json
 from tests.agent.ascend.test_rank_tables import files
 from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")
 
 
@@ -118,7 +115,7 @@ async def test_a_container_finds_its_gpus_in_the_order_of_a_ring(make_node: Make
     async with make_node(cards=cards) as node, node.agent():
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         request = {"name": "r0", "exactly": {"deviceClassName": "any", "count": 4}}
-        made = await node.api.create(
+        await node.api.create(
             path, {"metadata": {"name": "ring"}, "spec": {"devices": {"requests": [request]}}}
         )
         names = ["gpu-6", "gpu-1", "gpu-4", "gpu-0"]
@@ -132,7 +129,7 @@ async def test_a_container_finds_its_gpus_in_the_order_of_a_ring(make_node: Make
             "reservedFor": [{"apiGroup": "example.com", "resource": "tests", "name": "t", "uid": "t"}],
         }
         claim = await node.api.patch(f"{path}/ring/status", {"status": status})
-        assert (await node.prepare(claim))[made["metadata"]["uid"]].error == ""
+        assert await node.prepared(claim) == ""
         found = files(node)
         assert set(found) == {f"{GPU}-metadata.json"}
         devices = found[f"{GPU}-metadata.json"]["requests"][0]["devices"]

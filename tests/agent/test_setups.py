@@ -19,13 +19,13 @@ from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing.setups import Setups
 from apportion.cluster.client import Client
 from apportion.errors import NotReady
-from tests.agent.places import GPU, MakeBackend
+from tests.agent.places import GPU, H100, MakeBackend
 
 
 @asynccontextmanager
 async def node(folder: Path, make_backend: MakeBackend) -> AsyncIterator[AgentContext]:
     """Give the parts of an agent on a simulated GPU."""
-    hardware = Hardware([make_backend(cards=[{"model": "H100-80GB"}])])
+    hardware = Hardware([make_backend(cards=[H100])])
     await hardware.discover()
     journal = Journal(folder / "journal.db", "boot")
     try:

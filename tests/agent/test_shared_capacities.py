@@ -21,6 +21,7 @@ from apportion.api.policy import SharingStrategy
 from apportion.dra.claim import Claim
 from apportion.dra.quantity import Quantity
 from testbed.controlplane import ControlPlane
+from tests.agent.places import H100
 from tests.agent.simulated_node import SLICES
 from tests.allocator.publishednode import GUARD, PublishedNode, state_of
 
@@ -32,7 +33,7 @@ Json = dict[str, Any]
 
 def gpu(memory: int) -> Card:
     """Return an H100 with so many bytes of memory."""
-    ((card, *_),) = make(Simulation.model_validate({"cards": [{"model": "H100-80GB"}]}), "n1")
+    ((card, *_),) = make(Simulation.model_validate({"cards": [H100]}), "n1")
     return replace(card, capacity={**card.capacity, "memory": memory})
 
 

@@ -1,12 +1,9 @@
 """GPUs that serve several claims: what is published, what each claim gets, and that nobody loses what he has."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from testbed.eventually import eventually
-from tests.agent.places import NPU
+from tests.agent.places import H100, NPU
 from tests.agent.sharednode import (
     GIB,
     MOST,
@@ -16,14 +13,11 @@ from tests.agent.sharednode import (
     keys,
     label,
     policy,
-    prepared,
     shared,
     sharing,
 )
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 PART = "gpu-0-mig-1g10gb-19-0"
 
 
@@ -89,7 +83,7 @@ async def test_two_claims_use_one_gpu_and_each_sees_its_part(make_node: MakeNode
             (row,) = await eventually(status)
             assert row["shareID"] == result["shareID"]
         assert len(ids) == 2
-        assert await node.unprepare(ten) == {ten["metadata"]["uid"]: ""}
+        assert await node.unprepared(ten) == ""
         assert [name for name in node.cdi() if twenty["metadata"]["uid"] in name]
         assert len(node.cdi()) == 1
 
@@ -103,13 +97,13 @@ async def test_nobody_gets_more_of_a_gpu_than_it_has_whatever_is_allocated(
         large = await node.share(namespace, "large", "gpu-0", "60Gi")
         more = await node.share(namespace, "more", "gpu-0", "30Gi")
         whole = await node.claim(namespace, "whole", "gpu-0")
-        assert await prepared(node, large) == ""
-        refused = await prepared(node, more)
+        assert await node.prepared(large) == ""
+        refused = await node.prepared(more)
         assert f"ResourceClaim {namespace}/large" in refused
         assert "do not fit" in refused
-        assert f"held by ResourceClaim {namespace}/large" in await prepared(node, whole)
+        assert f"held by ResourceClaim {namespace}/large" in await node.prepared(whole)
         await node.unprepare(large)
-        assert await prepared(node, more) == ""
+        assert await node.prepared(more) == ""
 
 
 async def test_an_allocated_share_stays_good_when_the_policy_goes(
@@ -121,11 +115,11 @@ async def test_an_allocated_share_stays_good_when_the_policy_goes(
             await shared(node)
             first = await node.share(namespace, "first", "gpu-0", "10Gi")
             second = await node.share(namespace, "second", "gpu-0", "10Gi")
-            assert await prepared(node, first) == ""
+            assert await node.prepared(first) == ""
         async with node.agent():
             await shared(node, yes=False)
-            assert await prepared(node, second) == ""
-            assert await prepared(node, first) == ""
+            assert await node.prepared(second) == ""
+            assert await node.prepared(first) == ""
             assert environment(node, second)["APPORTION_R0_MEMORY"] == str(10 * GIB)
 
 
@@ -137,7 +131,7 @@ async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
         await shared(node)
         forced = await node.share(namespace, "forced", "gpu-0", "30Gi")
         other = await node.share(namespace, "other", "gpu-0", "40Gi")
-        assert await prepared(node, forced) == ""
+        assert await node.prepared(forced) == ""
         await node.deallocate(forced)
         found = await eventually(
             node.devices, lambda devices: ("held", "None") in keys(devices["gpu-0"]), within=20
@@ -149,7 +143,7 @@ async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
             "1",
         )
         assert (await node.counters("gpu-0"))["memory-slice-0"] == "1"
-        assert await prepared(node, other) == ""
+        assert await node.prepared(other) == ""
         await node.deallocate(other)
         # Nothing is left to give.
         await eventually(node.devices, lambda devices: ("held", "NoSchedule") in keys(devices["gpu-0"]))
@@ -199,9 +193,9 @@ async def test_a_claim_does_not_set_up_a_gpu_that_others_share(
     async with make_node(cards=[H100]) as node, sharing(node), node.agent():
         await shared(node)
         other = await node.share(namespace, "other", "gpu-0", "10Gi")
-        assert await prepared(node, other) == ""
+        assert await node.prepared(other) == ""
         claim = await node.share(namespace, "asks", "gpu-0", "10Gi", [entry])
-        refused = await prepared(node, claim)
+        refused = await node.prepared(claim)
         assert "status.allocation.devices.config[0].opaque.parameters.sharing" in refused
         assert "device gpu-0 is shared with other claims" in refused
         assert len(node.cdi()) == 1

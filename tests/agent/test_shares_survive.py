@@ -1,23 +1,18 @@
 """Shares outlive what befalls the agent: a lost journal, a kill at any step, sharing that begins while a claim has the GPU."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.places import H100
 from tests.agent.sharednode import (
     GIB,
     environment,
-    prepared,
     shared,
     sharing,
 )
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulated_node import MakeNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 PART = "gpu-0-mig-1g10gb-19-0"
 
 
@@ -31,7 +26,7 @@ async def test_shares_survive_a_lost_journal(
             await shared(node)
             one = await node.share(namespace, "one", "gpu-0", "40Gi")
             two = await node.share(namespace, "two", "gpu-0", "30Gi")
-            assert (await prepared(node, one), await prepared(node, two)) == ("", "")
+            assert (await node.prepared(one), await node.prepared(two)) == ("", "")
         for path in (node.folder / "state").glob("journal.db*"):
             path.unlink()
         if files_only:
@@ -39,7 +34,7 @@ async def test_shares_survive_a_lost_journal(
             await node.deallocate(two)
         async with node.agent():
             three = await node.share(namespace, "three", "gpu-0", "20Gi")
-            assert "do not fit" in await prepared(node, three)
+            assert "do not fit" in await node.prepared(three)
             assert journal_steps(node)[1] == ["Prepared", "Prepared"]
 
 
@@ -66,7 +61,7 @@ async def test_a_kill_at_any_step_leaves_each_share_with_its_claim(
         ]
 
         async def both() -> list[str]:
-            return [await prepared(node, claim) for claim, _ in claims]
+            return [await node.prepared(claim) for claim, _ in claims]
 
         await agent.insist(lambda: eventually(both, lambda errors: errors == ["", ""]))
         for claim, gib in claims:
@@ -84,16 +79,16 @@ async def test_a_gpu_in_use_by_one_claim_stays_with_it_when_sharing_begins(
     """Its containers run: a share waits, and so does a partition of a GPU that has shares."""
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
         whole = await node.claim(namespace, "whole", "gpu-0")
-        assert await prepared(node, whole) == ""
+        assert await node.prepared(whole) == ""
         async with sharing(node):
             await shared(node)
             share = await node.share(namespace, "share", "gpu-0", "10Gi")
-            assert f"held by ResourceClaim {namespace}/whole" in await prepared(node, share)
-            assert await prepared(node, whole) == ""
+            assert f"held by ResourceClaim {namespace}/whole" in await node.prepared(share)
+            assert await node.prepared(whole) == ""
             beside = await node.share(namespace, "beside", "gpu-1", "10Gi")
-            assert await prepared(node, beside) == ""
+            assert await node.prepared(beside) == ""
             part = "gpu-1-mig-1g10gb-19-0"
             claim = await node.claim(namespace, "part", part)
             await node.partition(part, "1g.10gb", holder=holder(claim))
-            assert f"held by ResourceClaim {namespace}/beside" in await prepared(node, claim)
+            assert f"held by ResourceClaim {namespace}/beside" in await node.prepared(claim)
             assert node.hardware() == []

@@ -6,12 +6,12 @@ import pytest
 
 from apportion.agent.devices.values import Health, PartitionPlace, Placement
 from apportion.errors import BrokenInput, Busy, HardwareError, Lost, NoRoom, Unsupported
-from tests.agent.places import MakeBackend, partition_place
+from tests.agent.places import H100, MakeBackend, partition_place
 
 
 def test_a_mig_partition_has_a_new_uuid_every_time(make_backend: MakeBackend) -> None:
     """Identity is card, profile and placement; the UUID changes on each re-creation (hardware page 1)."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     place = partition_place(backend, "gpu-0", "1g.10gb", 3)
     first = backend.create(place)
     backend.destroy(first)
@@ -23,7 +23,7 @@ def test_a_mig_partition_has_a_new_uuid_every_time(make_backend: MakeBackend) ->
 
 def test_overlapping_memory_slices_are_refused(make_backend: MakeBackend) -> None:
     """A place is free only if none of its memory slices is taken."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     backend.create(partition_place(backend, "gpu-0", "3g.40gb", 4))
     with pytest.raises(NoRoom, match="memory slice"):
         backend.create(partition_place(backend, "gpu-0", "1g.10gb", 5))
@@ -34,7 +34,7 @@ def test_a_second_partition_with_media_extensions_is_refused_for_lack_of_the_eng
     make_backend: MakeBackend,
 ) -> None:
     """The GPU has one OFA: +me fits once, whatever the slices say."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     backend.create(partition_place(backend, "gpu-0", "1g.10gb+me", 0))
     with pytest.raises(NoRoom):
         backend.create(partition_place(backend, "gpu-0", "1g.10gb+me", 1))
@@ -68,7 +68,7 @@ def test_a_vnpu_id_outside_the_chips_range_is_refused(make_backend: MakeBackend)
 
 def test_what_exists_survives_the_process(make_backend: MakeBackend, tmp_path: Path) -> None:
     """The state file is the hardware: a second backend on it sees the same partitions."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     made = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 0))
     restarted = type(backend)(tmp_path / "simulation-0.yaml", "node-a")
     assert restarted.partitions() == (made,)
@@ -76,7 +76,7 @@ def test_what_exists_survives_the_process(make_backend: MakeBackend, tmp_path: P
 
 def test_a_crash_between_the_two_halves_leaves_a_half_made_partition(make_backend: MakeBackend) -> None:
     """As a GPU instance without compute instance: listed, marked incomplete, in the way of others."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}], faults={"createDelay": 1})
+    backend = make_backend(cards=[H100], faults={"createDelay": 1})
 
     class PowerCutError(Exception):
         pass
@@ -102,7 +102,7 @@ def test_injected_failures_strike_as_often_as_asked(
     make_backend: MakeBackend, name: str, error: type[HardwareError]
 ) -> None:
     """Then the hardware works again."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}], faults={"failures": [{"error": name, "times": 2}]})
+    backend = make_backend(cards=[H100], faults={"failures": [{"error": name, "times": 2}]})
     place = partition_place(backend, "gpu-0", "1g.10gb", 0)
     for _ in range(2):
         with pytest.raises(error, match="injected"):
@@ -113,7 +113,7 @@ def test_injected_failures_strike_as_often_as_asked(
 def test_a_partition_in_use_is_not_destroyed(make_backend: MakeBackend) -> None:
     """The driver says busy, and the partition stays."""
     backend = make_backend(
-        cards=[{"model": "H100-80GB"}],
+        cards=[H100],
         foreign=[{"card": "gpu-0", "profile": "1g.10gb", "start": 6, "inUse": True}],
     )
     (foreign,) = backend.partitions()
@@ -124,7 +124,7 @@ def test_a_partition_in_use_is_not_destroyed(make_backend: MakeBackend) -> None:
 
 def test_a_partition_that_somebody_re_created_is_left_alone(make_backend: MakeBackend) -> None:
     """The UUID is compared before the blow: the same place may hold somebody else's partition by now."""
-    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    backend = make_backend(cards=[H100])
     place = partition_place(backend, "gpu-0", "1g.10gb", 0)
     old = backend.create(place)
     backend.destroy(old)

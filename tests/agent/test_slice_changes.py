@@ -10,7 +10,7 @@ from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.slices.changes import Owner, SliceChanges, slice_changes, slice_name
 from apportion.agent.slices.nodeinventory import NodeInventory, held_for
 from apportion.agent.slices.pool import DriverPool, pools
-from tests.agent.places import DRIVERS, MakeBackend, partition_place
+from tests.agent.places import DRIVERS, H100, MakeBackend, partition_place
 
 BY_HAND = Owner("node-a", "uid-of-node-a")
 
@@ -106,7 +106,7 @@ def test_a_half_finished_round_is_repaired(backend: SimulatedBackend) -> None:
 def test_a_slice_of_a_card_that_left_goes_first(backend: SimulatedBackend, make_backend: MakeBackend) -> None:
     """Obsolete slices are deleted before the rest is counted anew."""
     live = server(slice_changes(pool_of(backend), [], BY_HAND))
-    smaller = pool_of(make_backend(cards=[{"model": "H100-80GB"}]))
+    smaller = pool_of(make_backend(cards=[H100]))
     todo = slice_changes(smaller, live, BY_HAND)
     assert [s["metadata"]["name"] for s in todo.deletes] == ["node-a-gpu.apportion.dev-card-01-00"]
     assert shape(server(todo, live)) == {(2, 2)}

@@ -17,7 +17,7 @@ from apportion.agent.slices.nodeinventory import NodeInventory, StaticPartition,
 from apportion.agent.slices.pool import pools
 from apportion.dra.quantity import Quantity
 from apportion.errors import NoRoom
-from tests.agent.places import DRIVERS, MakeBackend, partition_place
+from tests.agent.places import DRIVERS, H100, MakeBackend, partition_place
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 NICS = [
@@ -230,9 +230,7 @@ def test_a_split_card_cannot_be_used_whole(make_backend: MakeBackend, model: str
 
 def test_what_a_foreign_partition_takes_is_gone_from_the_counters(make_backend: MakeBackend) -> None:
     """What remains is what the hardware still cuts beside it."""
-    backend = make_backend(
-        cards=[{"model": "H100-80GB"}], foreign=[{"card": "gpu-0", "profile": "3g.40gb", "start": 4}]
-    )
+    backend = make_backend(cards=[H100], foreign=[{"card": "gpu-0", "profile": "3g.40gb", "start": 4}])
     (foreign,) = backend.partitions()
     devices, counters = published(backend, occupied=(foreign.place,))
     (card,) = backend.devices()

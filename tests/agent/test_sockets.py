@@ -1,15 +1,10 @@
 """The sockets by which kubelet finds an agent: those of the dead go, those of the living stay."""
 
 import socket
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
+from tests.agent.places import GPU, H100
+from tests.agent.simulated_node import MakeNode
 
 
 def leave_behind(path: Path) -> None:

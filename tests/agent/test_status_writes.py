@@ -1,7 +1,7 @@
 """How often the status of a Partition is written, and that the player of agents (`testbed.partitionresponder`) writes the same."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from apportion.agent.lifecycle.begun import BEGUN
 from apportion.agent.lifecycle.context import Timeouts
@@ -11,10 +11,9 @@ from testbed.beside import beside
 from testbed.eventually import eventually
 from testbed.partitionresponder import PartitionResponder
 from testbed.reflector import Reflector, Reflectors
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode, SimulatedNode, holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-0"
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from testbed.fakes.dcmi.host import lay_out
 from testbed.fakes.dcmi.library import FakeDcmi
-from tests.agent.ascend.nodes import MakeFake, MakeNode, Node, Nodes
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.ascend.nodes import MakeFake, Node, Nodes
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from apportion.agent.devices.values import PartitionPlace, Placement
 from testbed.fakes.dcmi.library import FakeDcmi
 from tests.agent.simulated_node import SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeDcmi]]]
 Nodes = Callable[..., "Node"]
 WANTED = PartitionPlace("npu-0", "vir05_1c_8g", Placement(103, 1))

@@ -1,17 +1,13 @@
 """The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from testbed.eventually import eventually
 from tests.agent.ascend.nodes import MakeFake
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import NPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulated_node import holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 DEVICE = "npu-0-vir05-1c-8g-2"
 TEMPLATE = "vir05_1c_8g"
 CALLS = [

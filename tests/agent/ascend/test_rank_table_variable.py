@@ -1,16 +1,14 @@
 """RANK_TABLE_FILE: set in containers whose claim asks for it, because a framework that finds it takes the table for the whole job."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from uuid import uuid4
 
 import pytest
 
 from testbed.api import Json
 from tests.agent.places import NPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 KIND = "config.apportion.dev/v1alpha1"
 PARAMETERS = "status.allocation.devices.config[0].opaque.parameters"
 
@@ -50,7 +48,7 @@ async def claim_of(
 
 async def error_of(node: SimulatedNode, claim: Json) -> str:
     """Prepare a claim; returns the error."""
-    return (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error
+    return await node.prepared(claim, driver=NPU)
 
 
 def tables(node: SimulatedNode) -> dict[str, str]:
@@ -155,5 +153,5 @@ async def test_it_is_no_parameter_of_other_cards(make_node: MakeNode, namespace:
         config = [entry("r0", rankTable=True)]
         config[0]["opaque"]["driver"] = gpu
         claim = await node.claim(namespace, "gpus", "gpu-0", "gpu-1", config=config)
-        said = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+        said = await node.prepared(claim)
         assert "kind: NpuConfig is for NPUs, not for a gpu" in said

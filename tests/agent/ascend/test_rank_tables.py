@@ -1,8 +1,6 @@
 """HCCL's rank table: which chip has which rank, and what a container finds of it."""
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from tests.agent.places import NPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")
 
 
@@ -115,7 +112,7 @@ async def test_a_container_finds_the_table_of_its_npus(
         node.options = replace(node.options, host_root=addresses(tmp_path, *range(8)))
         async with node.agent():
             claim = await claim_of_one_request(node, namespace, "npu-4", "npu-1")
-            assert (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim, driver=NPU) == ""
             found = files(node)
             assert set(found) == {f"{NPU}-metadata.json", f"{NPU}-rank-table.json"}
             table = found[f"{NPU}-rank-table.json"]

@@ -1,6 +1,5 @@
 """An agent with generic devices: published, prepared, and kept apart from what else the node has."""
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,10 @@ from testbed.eventually import eventually
 from testbed.fakes.fpga import FpgaHost
 from tests.agent.generic.places import FIRST, FPGA, described
 from tests.agent.killedagent import killed_agent
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 VIDEO = {"type": "video", "driver": "video.example.com", "match": {"path": "/sys/class/video4linux/*"}}
-H100 = {"model": "H100-80GB"}
 _START = 60
 """Seconds for an agent that is a process of its own."""
 
@@ -43,7 +41,7 @@ async def served(node: SimulatedNode) -> None:
 async def prepared(node: SimulatedNode, claim: Json) -> str:
     """Prepare a claim of an FPGA; returns the error."""
     await served(node)
-    return (await node.prepare(claim, driver=FPGA))[claim["metadata"]["uid"]].error
+    return await node.prepared(claim, driver=FPGA)
 
 
 async def test_an_fpga_is_published_and_prepared_beside_a_gpu(
@@ -74,7 +72,7 @@ async def test_an_fpga_is_published_and_prepared_beside_a_gpu(
                     "fpga-0": 1,
                     "fpga-1": 1,
                 }
-            assert await node.unprepare(claim, driver=FPGA) == {claim["metadata"]["uid"]: ""}
+            assert await node.unprepared(claim, driver=FPGA) == ""
             assert node.cdi() == {}
 
 
@@ -117,7 +115,7 @@ async def test_a_broken_kind_costs_nobody_the_others_and_is_on_the_node(
             assert event["message"] == f"{file}: devices[1].match.path: '/dev/video0' is not below /sys/"
             assert await node.events("DriverMissing") == []
             claim = await node.claim(namespace, "mine", "gpu-0")
-            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            assert await node.prepared(claim) == ""
 
 
 async def test_what_a_kind_published_stays_while_its_description_is_broken(
@@ -136,7 +134,7 @@ async def test_what_a_kind_published_stays_while_its_description_is_broken(
             assert await node.devices(FPGA) == before
             later = await node.claim(namespace, "later", "fpga-1", driver=FPGA)
             assert "fpga-1 does not exist on this node" in await prepared(node, later)
-            assert await node.unprepare(claim, driver=FPGA) == {claim["metadata"]["uid"]: ""}
+            assert await node.unprepared(claim, driver=FPGA) == ""
             assert node.cdi() == {}
 
 
@@ -155,7 +153,7 @@ async def test_a_kind_that_is_configured_no_more_is_published_no_more(
             await eventually(lambda: node.slices(FPGA), lambda slices: slices == [])
             assert "gpu-0" in await node.devices()
             await served(node)
-            assert await node.unprepare(claim, driver=FPGA) == {claim["metadata"]["uid"]: ""}
+            assert await node.unprepared(claim, driver=FPGA) == ""
         async with node.agent():
             assert not (node.folder / f"r/{FPGA}-reg.sock").exists()
 

@@ -1,7 +1,5 @@
 """Parts of a generic card: either the card is given away or its parts are, and each part has what its own files say."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,9 @@ from testbed.eventually import eventually
 from testbed.fakes.fpga import FpgaHost
 from tests.agent.generic.places import FIRST, FPGA, SECOND, backend_of, check_limits, described
 from tests.agent.generic.test_generic_agent import configure, prepared, served
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.places import H100
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 REGION = {
     "type": "region",
     "sysfs": "fpga_region/*",
@@ -201,7 +199,7 @@ async def test_a_region_is_not_prepared_while_its_card_is_nor_a_card_while_its_r
 ) -> None:
     """By whom they were allocated does not matter: the claim that came first is named. Regions do not hinder each other."""
     host.divide(FIRST, "region0", "region1")
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         configure(node, host, described() | {"parts": [REGION]})
         async with node.agent():
             found = await eventually(lambda: node.devices(FPGA), bool)
@@ -228,7 +226,7 @@ async def test_a_region_that_is_gone_is_not_prepared_as_its_card(
 ) -> None:
     """Its name begins with the card's. Until the claim that had it is unprepared, its card is nobody else's."""
     host.divide(FIRST, "region0")
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         configure(node, host, described() | {"parts": [REGION]})
         async with node.agent():
             await served(node)
@@ -240,7 +238,7 @@ async def test_a_region_that_is_gone_is_not_prepared_as_its_card(
             assert "fpga-1-region-0 does not exist on this node" in await prepared(node, claim)
             whole = await node.claim(namespace, "whole", "fpga-1", driver=FPGA)
             assert "which has fpga-1-region-0 prepared" in await prepared(node, whole)
-            assert await node.unprepare(claim, driver=FPGA) == {claim["metadata"]["uid"]: ""}
+            assert await node.unprepared(claim, driver=FPGA) == ""
             assert await prepared(node, whole) == ""
 
 
@@ -249,7 +247,7 @@ async def test_the_names_of_regions_are_kept_when_the_journal_is_lost(
 ) -> None:
     """By the slices: the region that is first now is not the one that was first."""
     host.divide(FIRST, "region3", "region4")
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node:
+    async with make_node(cards=[H100]) as node:
         configure(node, host, described() | {"parts": [REGION]})
         async with node.agent():
             before = await eventually(lambda: node.devices(FPGA), bool)

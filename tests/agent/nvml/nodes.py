@@ -6,7 +6,6 @@ from apportion.agent.devices.nvml.backend import NvmlBackend
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.simulated_node import SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
 Nodes = Callable[..., "Node"]
 

@@ -1,17 +1,13 @@
 """The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from testbed.eventually import eventually
 from testbed.fakes.nvml.host import CAPABILITIES_MAJOR
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulated_node import holder
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 DEVICE = "gpu-0-mig-3g40gb-9-4"
 CALLS = [
     "nvmlDeviceSetMigMode",
@@ -69,11 +65,11 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
             assert "MIG mode cannot be switched off while programs use the GPU" in answer[uid].error
             assert node.cdi() == {}
             fake.occupy_gpu(0, 0)
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
             assert fake.mode(0) == (False, False)
             # Asked again, as kubelet does after its restart, while the container runs.
             fake.occupy_gpu(0, 4711)
-            assert (await node.prepare(claim))[uid].error == ""
+            assert await node.prepared(claim) == ""
 
 
 async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFake, namespace: str) -> None:
@@ -88,4 +84,4 @@ async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFak
         assert "cannot be seen" in answer[uid].error
         assert node.cdi() == {}
         fake.heal()
-        assert (await node.prepare(claim))[uid].error == ""
+        assert await node.prepared(claim) == ""

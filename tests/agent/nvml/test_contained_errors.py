@@ -184,7 +184,7 @@ async def test_only_the_partition_that_was_hit_is_kept_from_claims(faked: MakeFa
         (event,) = await eventually(lambda: node.events("PartitionSick", f"{node.name}-{hit}"), bool)
         assert uuid in event["message"]
 
-        assert await node.unprepare(claims[hit]) == {claims[hit]["metadata"]["uid"]: ""}
+        assert await node.unprepared(claims[hit]) == ""
         await node.remove(hit)
         await eventually(lambda: node.see(hit), lambda item: item == {})
         assert await eventually(tainted, lambda found: not found) == set()

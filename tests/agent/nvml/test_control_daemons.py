@@ -61,7 +61,7 @@ async def ready(agent: KilledAgent, host: SharingHost, claim: Json) -> None:
     """Prepare a claim until it is prepared."""
 
     async def error() -> str:
-        return (await host.node.prepare(claim))[claim["metadata"]["uid"]].error
+        return await host.node.prepared(claim)
 
     await agent.insist(lambda: eventually(error, lambda text: text == ""))
 
@@ -222,7 +222,7 @@ async def test_a_daemon_is_not_taken_for_gone_while_systemd_does_not_answer(
             claim = await node.claim(namespace, "silent", "gpu-0", config=[mps()])
             assert why in await prepared(agent, host, claim)
             uid = claim["metadata"]["uid"]
-            assert why in (await node.unprepare(claim))[uid]
+            assert why in await node.unprepared(claim)
             assert journal_steps(node) == ([], ["Unpreparing"])
         async with sharing_host(node, fake) as host, killed_agent(node, "never") as agent:
             answer = await agent.insist(lambda: eventually(lambda: node.unprepare(claim), bool))
@@ -259,8 +259,8 @@ async def test_a_kill_while_devices_are_set_up_leaves_nothing_when_kubelet_gives
 
         async def begin_or_give_up() -> str:
             if agent.deaths:
-                return (await host.node.unprepare(claim))[claim["metadata"]["uid"]]
-            return (await host.node.prepare(claim))[claim["metadata"]["uid"]].error
+                return await host.node.unprepared(claim)
+            return await host.node.prepared(claim)
 
         assert await agent.insist(begin_or_give_up) == ""
         assert agent.deaths == 1

@@ -48,7 +48,7 @@ async def test_the_agent_lets_go_of_the_driver_while_its_node_asks_for_it(
         assert answer[stays["metadata"]["uid"]].error == ""
         goes = await node.claim(namespace, "goes", "gpu-0-mig-1g10gb-19-0")
         await node.partition("gpu-0-mig-1g10gb-19-0", "1g.10gb", holder=holder(goes))
-        assert (await node.prepare(goes))[goes["metadata"]["uid"]].error == ""
+        assert await node.prepared(goes) == ""
         published = await eventually(node.devices, bool)
         conditions = await eventually(lambda: entries(node.api, stays), bool)
         assert fake.held()
@@ -61,10 +61,10 @@ async def test_the_agent_lets_go_of_the_driver_while_its_node_asks_for_it(
             rows = await heard(lists, lambda rows: rows["gpu-0"].health != HEALTHY)
             assert rows["gpu-0"].health == UNKNOWN
             assert PAUSED in rows["gpu-0"].message
-        assert await node.unprepare(goes) == {goes["metadata"]["uid"]: ""}
+        assert await node.unprepared(goes) == ""
         late = await node.claim(namespace, "late", "gpu-0-mig-1g10gb-19-1")
         await node.partition("gpu-0-mig-1g10gb-19-1", "1g.10gb", holder=holder(late))
-        assert (await node.prepare(late))[late["metadata"]["uid"]].error != ""
+        assert await node.prepared(late) != ""
         assert journal_steps(node)[1][0] == "Prepared"
         assert await entries(node.api, stays) == conditions
 
@@ -76,9 +76,9 @@ async def test_the_agent_lets_go_of_the_driver_while_its_node_asks_for_it(
         assert await eventually(lambda: reasons(node), lambda found: found == {""})
         version = (await node.devices())["gpu-0"]["attributes"]["driverVersion"]
         assert version == {"version": "580.65.6"}
-        assert (await node.prepare(late))[late["metadata"]["uid"]].error == ""
+        assert await node.prepared(late) == ""
         # The exchange took the partition; its object and the claim that has it are still there, so it is cut anew.
-        assert (await node.prepare(stays))[stays["metadata"]["uid"]].error == ""
+        assert await node.prepared(stays) == ""
 
 
 async def test_an_agent_that_starts_during_an_upgrade_opens_no_session_and_unprepares(

@@ -46,7 +46,7 @@ async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
         assert "has not answered" in answer[stuck["metadata"]["uid"]].error
         fake.drop_rules()
         assert await eventually(unhealthy, lambda found: len(found) == 1) == {"gpu-2"}
-        assert (await node.prepare(stuck))[stuck["metadata"]["uid"]].error == ""
+        assert await node.prepared(stuck) == ""
 
 
 async def hanging(node_with: Nodes) -> tuple[Node, Hardware]:

@@ -49,7 +49,7 @@ async def test_a_partition_that_exists_stays_itself_under_a_driver_with_other_na
                 one.compute[0].uuid for one in before
             ]
             assert await node.events("ForeignPartition") == []
-            assert await node.unprepare(claim) == {uid: ""}
+            assert await node.unprepared(claim) == ""
             await node.remove(OLD)
             await eventually(lambda: node.see(OLD), lambda item: item == {})
             assert fake.instances() == ()
@@ -105,7 +105,7 @@ async def test_a_partition_that_was_not_cut_yet_is_cut_by_the_id_of_its_profile(
             (made,) = fake.instances()
             assert (made.profile_id, made.start) == (9, 4)
             await node.phase(OLD, "Ready")
-            assert await node.unprepare(claim) == {claim["metadata"]["uid"]: ""}
+            assert await node.unprepared(claim) == ""
             await node.remove(OLD)
             await eventually(lambda: node.see(OLD), lambda item: item == {})
             assert fake.instances() == ()

@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ from testbed.fakes.rdma import RdmaHost
 from testbed.hostnetwork import HostNetwork, host_network, ip, unmount_below
 from testbed.runtimehand import RuntimeHand
 from tests.agent.places import RDMA
-from tests.agent.simulated_node import SLICES, SimulatedNode
+from tests.agent.simulated_node import SLICES, MakeNode, SimulatedNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 NIC = "nic-mlx5-0"
 _PATIENCE = 50.0
 """Seconds for another agent to start and do its part."""
@@ -79,7 +78,7 @@ class NetworkNode:
 
     async def prepare(self, claim: Json) -> str:
         """Prepare it; returns the error."""
-        error: str = (await self.node.prepare(claim, driver=RDMA))[claim["metadata"]["uid"]].error
+        error: str = await self.node.prepared(claim, driver=RDMA)
         return error
 
     async def prepared(self, **parameters: Any) -> Json:
@@ -102,7 +101,7 @@ class NetworkNode:
 
     async def unprepare(self, claim: Json) -> str:
         """Unprepare it; returns the error."""
-        return (await self.node.unprepare(claim, driver=RDMA))[claim["metadata"]["uid"]]
+        return await self.node.unprepared(claim, driver=RDMA)
 
     async def heard(self) -> None:
         """Wait until the agent hears of sandboxes."""

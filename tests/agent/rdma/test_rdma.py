@@ -1,7 +1,5 @@
 """RDMA devices from a host's /sys: what is published of them, what a container gets, how they fare."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +23,7 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import SimulatedNode
-
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
 
 @pytest.fixture
@@ -180,7 +176,7 @@ async def test_a_nics_files_are_those_of_its_card_after_a_reload_of_the_driver(
 
 async def given(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
     """Prepare a claim, and return what its file gives."""
-    assert (await node.prepare(claim, driver=RDMA))[claim["metadata"]["uid"]].error == ""
+    assert await node.prepared(claim, driver=RDMA) == ""
     return nic_file(node, claim)
 
 

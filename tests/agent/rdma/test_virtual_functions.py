@@ -1,7 +1,5 @@
 """SR-IOV: a NIC and its virtual functions are offered so that nobody gets a function of a NIC that somebody else has whole."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from apportion.agent.slices.pool import pools
 from testbed.api import Json
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulated_node import MakeNode
 
-MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 COUNTER = "virtual-functions"
 
 
