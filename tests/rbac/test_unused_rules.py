@@ -28,7 +28,7 @@ PROVEN: dict[tuple[str, Right], str] = {
     ),
     # The same for the entries of `status.devices`.
     (AGENT, ("resource.k8s.io", "resourceclaims/driver", "associated-node:patch")): (
-        "tests/agent/test_claim_status.py::test_a_claim_says_that_its_devices_are_ready"
+        "tests/agent/kubelet/test_claim_status.py::test_a_claim_says_that_its_devices_are_ready"
     ),
     # The server serves PodGroups with a feature gate only.
     **dict.fromkeys(

@@ -10,9 +10,9 @@ from apportion.agent.devices.values import Health, LivePartition, PartitionPlace
 from apportion.agent.proto.health_v1_pb2 import UNHEALTHY
 from testbed.eventually import eventually
 from testbed.fakes.nvml.library import FakeNvml
-from tests.agent.claimentries import entries, states
-from tests.agent.healthlists import heard
 from tests.agent.killedagent import killed_agent
+from tests.agent.kubelet.claimentries import entries, states
+from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake, Node
 from tests.agent.places import GPU
 from tests.agent.simulated_node import holder

@@ -2,9 +2,9 @@
 
 from apportion.agent.proto.health_v1_pb2 import HEALTHY, UNHEALTHY
 from testbed.eventually import eventually
-from tests.agent.claimentries import entries
-from tests.agent.healthlists import MIG, heard
 from tests.agent.killedagent import killed_agent
+from tests.agent.kubelet.claimentries import entries
+from tests.agent.kubelet.healthlists import MIG, heard
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.places import GPU

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from apportion.agent.proto.health_v1_pb2 import HEALTHY, UNKNOWN
 from testbed.eventually import eventually
-from tests.agent.claimentries import entries
-from tests.agent.healthlists import heard
 from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.kubelet.claimentries import entries
+from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.simulated_node import SimulatedNode, holder
 

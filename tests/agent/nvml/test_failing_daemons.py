@@ -10,9 +10,9 @@ from apportion.agent.proto.health_v1_pb2 import UNHEALTHY
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.mps import FORGETS
-from tests.agent.claimentries import entries, says
-from tests.agent.healthlists import heard
 from tests.agent.killedagent import killed_agent
+from tests.agent.kubelet.claimentries import entries, says
+from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host
 from tests.agent.nvml.test_control_daemons import prepared

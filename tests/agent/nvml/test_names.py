@@ -15,8 +15,8 @@ from apportion.errors import Lost
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml.library import FakeNvml
-from tests.agent.claimentries import says
 from tests.agent.killedagent import KilledAgent, killed_agent
+from tests.agent.kubelet.claimentries import says
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
 from tests.agent.places import GPU
 from tests.agent.simulated_node import SimulatedNode, holder

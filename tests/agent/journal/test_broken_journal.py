@@ -12,7 +12,7 @@ import pytest
 from apportion.agent.journal import Journal, read_journal
 from apportion.errors import BrokenInput, NotReady
 from testbed.eventually import eventually
-from tests.agent.journalrow import ROW
+from tests.agent.journal.journalrow import ROW
 from tests.agent.places import GPU, H100
 from tests.agent.simulated_node import MakeNode
 

@@ -9,7 +9,7 @@ from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
-from tests.agent.claimentries import entries, path, states
+from tests.agent.kubelet.claimentries import entries, path, states
 from tests.agent.places import GPU, H100, NPU
 from tests.agent.simulated_node import MakeNode, SimulatedNode, holder
 

@@ -4,8 +4,8 @@ import pytest
 
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from tests.agent.claimentries import entries, says
 from tests.agent.killedagent import killed_agent
+from tests.agent.kubelet.claimentries import entries, says
 from tests.agent.places import H100
 from tests.agent.simulated_node import MakeNode, SimulatedNode
 

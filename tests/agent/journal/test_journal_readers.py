@@ -20,7 +20,7 @@ from apportion.agent.rows import (
     SharingRow,
     Step,
 )
-from tests.agent.journalrow import ROW
+from tests.agent.journal.journalrow import ROW
 
 DRIVER = "gpu.apportion.dev"
 STEPS: tuple[tuple[Step, ClaimStep, NetworkStep], ...] = (

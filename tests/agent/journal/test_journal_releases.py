@@ -10,7 +10,7 @@ import pytest
 
 from apportion.agent.journal import Journal
 from apportion.agent.rows import Share, Step
-from tests.agent.journalrow import ROW, claim, die
+from tests.agent.journal.journalrow import ROW, claim, die
 
 _FIRST_RELEASE = """
 CREATE TABLE boot (id TEXT NOT NULL);

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from testbed.eventually import eventually
+from tests.agent.journal.smalldisk import small_disk
 from tests.agent.killablenode import KillableNode, place
-from tests.agent.smalldisk import small_disk
 
 PLACE = place("3g.40gb", 4)
 OTHER = place("1g.10gb", 0)

@@ -15,8 +15,8 @@ import pytest
 from apportion.agent.journal import Journal
 from apportion.errors import NotReady
 from testbed.smalldisk import SmallDisk
-from tests.agent.journalrow import ROW
-from tests.agent.smalldisk import small_disk
+from tests.agent.journal.journalrow import ROW
+from tests.agent.journal.smalldisk import small_disk
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_broken_journal_is_set_aside_with_its_log(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     _written(path)
     code = (
-        "import os, signal; from pathlib import Path; from tests.agent.journalrow import ROW\n"
+        "import os, signal; from pathlib import Path; from tests.agent.journal.journalrow import ROW\n"
         "from apportion.agent.journal import Journal\n"
         f"Journal(Path({str(path)!r}), 'b').put_partition(ROW); os.kill(os.getpid(), signal.SIGKILL)"
     )

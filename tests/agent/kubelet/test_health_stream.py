@@ -11,7 +11,7 @@ from apportion.agent.kubelet.health import DeviceHealth, HealthFeed
 from apportion.agent.proto import health_v1_pb2, health_v1alpha1_pb2
 from apportion.agent.wakeup import Wakeup
 from testbed.eventually import eventually
-from tests.agent.healthlists import MIG, heard
+from tests.agent.kubelet.healthlists import MIG, heard
 from tests.agent.places import H100
 from tests.agent.simulated_node import MakeNode
 

@@ -11,7 +11,7 @@ import pytest
 from apportion.agent.journal import Journal
 from apportion.agent.rows import ClaimRow, ClaimStep, Share, Step
 from apportion.errors import NotReady
-from tests.agent.journalrow import ROW, claim, die
+from tests.agent.journal.journalrow import ROW, claim, die
 
 
 def test_every_step_is_read_back_by_the_next_process(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
     """The process dies right after the call; nothing was flushed by hand."""
     path = tmp_path / "journal.db"
     code = (
-        "import os, signal, sys; from pathlib import Path; from tests.agent.journalrow import ROW;"
+        "import os, signal, sys; from pathlib import Path; from tests.agent.journal.journalrow import ROW;"
         "from apportion.agent.journal import Journal;"
         f"Journal(Path({str(path)!r}), 'b').put_partition(ROW); os.kill(os.getpid(), signal.SIGKILL)"
     )
