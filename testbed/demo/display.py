@@ -13,7 +13,6 @@ from rich.text import Text
 
 from testbed.example import Example, View
 
-_CARD_WIDTH = 8
 _CARD = re.compile(r"[a-z][a-z0-9]*-[0-9]+")
 
 

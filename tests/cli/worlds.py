@@ -11,7 +11,6 @@ from apportion.cluster import kinds
 from tests.observedcluster import GPU, ObservedCluster, request
 
 Json = dict[str, Any]
-UIDS = "00000000-0000-0000-0000-{:012}"
 
 
 class Cluster(ObservedCluster):
