@@ -1,11 +1,14 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from testbed.fakes.rdma import RdmaHost
 from testbed.fakes.virtualfunctions import FILE, UNTOUCHED, FakeFunctions
 from testbed.hostnetwork import unsupported
-from tests.agent.rdma.networknode import MakeNode, NetworkNode, network_node
+from tests.agent.rdma.networknode import NetworkNode, network_node
+from tests.agent.simulated_node import MakeNode, SimulatedNode
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +17,16 @@ def interfaces() -> None:
     reason = unsupported()
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture
+async def node(host: RdmaHost, make_node: MakeNode) -> AsyncIterator[SimulatedNode]:
+    """Make a node with the NICs of a fake host, and run its agent."""
+    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
+    async with make_node(nics=nics) as made:
+        made.options = replace(made.options, backend="rdma", host_root=host.root)
+        async with made.agent():
+            yield made
 
 
 @pytest.fixture

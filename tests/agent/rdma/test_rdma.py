@@ -1,6 +1,5 @@
 """RDMA devices from a host's /sys: what is published of them, what a container gets, how they fare."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulated_node import SimulatedNode
 
 
 @pytest.fixture
@@ -146,32 +145,26 @@ def test_it_stands_beside_others_and_alone(host: RdmaHost, tmp_path: Path) -> No
 
 
 async def test_a_nics_files_are_those_of_its_card_after_a_reload_of_the_driver(
-    host: RdmaHost, make_node: MakeNode, namespace: str
+    host: RdmaHost, node: SimulatedNode, namespace: str
 ) -> None:
     """Numbers, and even names, are given anew in another order; the claim's UUID says which NIC it is."""
-    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
-    async with make_node(nics=nics) as node:
-        node.options = replace(node.options, backend="rdma", host_root=host.root)
-        async with node.agent():
-            before, after, renamed = [
-                await node.claim(namespace, name, "nic-mlx5-0", driver=RDMA) for name in "abc"
-            ]
-            uuid = "NIC-946d:ae03:00a3:1b2c"
-            assert await given(node, before) == (uuid, "uverbs0", 192)
-            host.reload("mlx5_10", "mlx5_0")
+    before, after, renamed = [await node.claim(namespace, name, "nic-mlx5-0", driver=RDMA) for name in "abc"]
+    uuid = "NIC-946d:ae03:00a3:1b2c"
+    assert await given(node, before) == (uuid, "uverbs0", 192)
+    host.reload("mlx5_10", "mlx5_0")
 
-            async def renewed() -> tuple[str, str, int]:
-                return nic_file(node, before)
+    async def renewed() -> tuple[str, str, int]:
+        return nic_file(node, before)
 
-            assert await eventually(renewed, lambda found: found == (uuid, "uverbs1", 193))
-            await node.unprepare(before, driver=RDMA)
-            assert await given(node, after) == (uuid, "uverbs1", 193)
-            await node.unprepare(after, driver=RDMA)
-            for name in ("mlx5_0", "mlx5_10"):
-                host.remove(name)
-            host.add("mlx5_0", "0000:1a:00.0", bridge="18", numa=0, guid="946d:ae03:00a3:1b2d")
-            host.add("mlx5_10", "0000:9d:00.0", guid="946d:ae03:00a3:1b2c")
-            assert await given(node, renamed) == (uuid, "uverbs3", 195)
+    assert await eventually(renewed, lambda found: found == (uuid, "uverbs1", 193))
+    await node.unprepare(before, driver=RDMA)
+    assert await given(node, after) == (uuid, "uverbs1", 193)
+    await node.unprepare(after, driver=RDMA)
+    for name in ("mlx5_0", "mlx5_10"):
+        host.remove(name)
+    host.add("mlx5_0", "0000:1a:00.0", bridge="18", numa=0, guid="946d:ae03:00a3:1b2d")
+    host.add("mlx5_10", "0000:9d:00.0", guid="946d:ae03:00a3:1b2c")
+    assert await given(node, renamed) == (uuid, "uverbs3", 195)
 
 
 async def given(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
@@ -190,41 +183,33 @@ def nic_file(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
 
 
 async def test_a_nic_whose_driver_comes_later_is_published_and_one_that_is_gone_stays(
-    host: RdmaHost, make_node: MakeNode
+    host: RdmaHost, node: SimulatedNode
 ) -> None:
     """The first is new, what becomes of the second is unknown: it counts as lost."""
-    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
-    async with make_node(nics=nics) as node:
-        node.options = replace(node.options, backend="rdma", host_root=host.root)
-        async with node.agent():
-            host.remove("mlx5_10")
-            host.add("mlx5_11", "0000:2a:00.0", bridge="28", guid="1:2:3:4")
+    host.remove("mlx5_10")
+    host.add("mlx5_11", "0000:2a:00.0", bridge="28", guid="1:2:3:4")
 
-            async def published() -> dict[str, list[str]]:
-                return {
-                    name: [taint.get("value", "") for taint in device["taints"]]
-                    for name, device in (await node.devices(RDMA)).items()
-                }
+    async def published() -> dict[str, list[str]]:
+        return {
+            name: [taint.get("value", "") for taint in device["taints"]]
+            for name, device in (await node.devices(RDMA)).items()
+        }
 
-            def both(devices: dict[str, list[str]]) -> bool:
-                return "nic-mlx5-11" in devices and "lost" in devices["nic-mlx5-10"]
+    def both(devices: dict[str, list[str]]) -> bool:
+        return "nic-mlx5-11" in devices and "lost" in devices["nic-mlx5-10"]
 
-            assert "lost" not in (await eventually(published, both))["nic-mlx5-11"]
+    assert "lost" not in (await eventually(published, both))["nic-mlx5-11"]
 
 
 async def test_the_node_says_once_whether_rdma_devices_go_into_pods(
-    host: RdmaHost, make_node: MakeNode
+    host: RdmaHost, node: SimulatedNode
 ) -> None:
     """It is a setting of the kernel, and decides what a claim without NetworkConfig is good for."""
-    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
-    async with make_node(nics=nics) as node:
-        node.options = replace(node.options, backend="rdma", host_root=host.root)
-        async with node.agent():
-            (event,) = await eventually(lambda: node.events("RdmaNamespaceMode"), bool)
-            assert event["type"] == "Normal"
-            assert "shared: every container sees all RDMA devices" in event["message"]
-            host.set_namespaces("exclusive")
-            found = await eventually(lambda: node.events("RdmaNamespaceMode"), lambda found: len(found) == 2)
-            (changed,) = (each for each in found if each["message"] != event["message"])
-            assert "claims with NetworkConfig move them" in changed["message"]
-            assert sum(each.get("count", 1) for each in found) == 2
+    (event,) = await eventually(lambda: node.events("RdmaNamespaceMode"), bool)
+    assert event["type"] == "Normal"
+    assert "shared: every container sees all RDMA devices" in event["message"]
+    host.set_namespaces("exclusive")
+    found = await eventually(lambda: node.events("RdmaNamespaceMode"), lambda found: len(found) == 2)
+    (changed,) = (each for each in found if each["message"] != event["message"])
+    assert "claims with NetworkConfig move them" in changed["message"]
+    assert sum(each.get("count", 1) for each in found) == 2

@@ -1,6 +1,5 @@
 """SR-IOV: a NIC and its virtual functions are offered so that nobody gets a function of a NIC that somebody else has whole."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from apportion.agent.slices.pool import pools
 from testbed.api import Json
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulated_node import SimulatedNode
 
 COUNTER = "virtual-functions"
 
@@ -80,26 +79,21 @@ def test_what_claims_have_lost_and_still_use_is_not_counted_as_free(host: RdmaHo
 
 
 async def test_a_function_is_not_prepared_while_its_nic_is_nor_a_nic_while_its_function_is(
-    host: RdmaHost, make_node: MakeNode, namespace: str
+    host: RdmaHost, node: SimulatedNode, namespace: str
 ) -> None:
     """By whom they were allocated does not matter: the claim that came first is named. Functions do not hinder each other."""
-    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
-    async with make_node(nics=nics) as node:
-        node.options = replace(node.options, backend="rdma", host_root=host.root)
-        async with node.agent():
 
-            async def error(claim: Json) -> str:
-                answers = await node.prepare(claim, driver=RDMA)
-                said: str = answers[claim["metadata"]["uid"]].error
-                return said
+    async def error(claim: Json) -> str:
+        answers = await node.prepare(claim, driver=RDMA)
+        said: str = answers[claim["metadata"]["uid"]].error
+        return said
 
-            whole = await node.claim(namespace, "whole", "nic-mlx5-0", driver=RDMA)
-            one, two = [
-                await node.claim(namespace, f"part-{number}", f"nic-mlx5-{number}", driver=RDMA)
-                for number in (2, 3)
-            ]
-            assert await error(whole) == ""
-            assert "nic-mlx5-2 is held by ResourceClaim" in await error(one)
-            await node.unprepare(whole, driver=RDMA)
-            assert await error(one) == await error(two) == ""
-            assert "nic-mlx5-0 is held by ResourceClaim" in await error(whole)
+    whole = await node.claim(namespace, "whole", "nic-mlx5-0", driver=RDMA)
+    one, two = [
+        await node.claim(namespace, f"part-{number}", f"nic-mlx5-{number}", driver=RDMA) for number in (2, 3)
+    ]
+    assert await error(whole) == ""
+    assert "nic-mlx5-2 is held by ResourceClaim" in await error(one)
+    await node.unprepare(whole, driver=RDMA)
+    assert await error(one) == await error(two) == ""
+    assert "nic-mlx5-0 is held by ResourceClaim" in await error(whole)
