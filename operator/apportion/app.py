@@ -24,7 +24,6 @@ from apportion.cel import Programs
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect, require_version
 from apportion.cluster.debouncer import Debouncer
-from apportion.cluster.health import Health
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
@@ -36,6 +35,7 @@ from apportion.gauges.gauges import Gauges
 from apportion.gauges.pendingclaims import PendingClaims
 from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
+from apportion.probes import Probes
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.defrag.policies import DefragPolicies
@@ -157,7 +157,7 @@ class App:
             reserved=lambda: self.cycle.reserved,
             unanswered=lambda: self._writes.unknown,
         )
-        self._health = Health(
+        self._probes = Probes(
             settings.health_port,
             alive=self.fitness.unhealthy,
             ready=self.fitness.unready,
@@ -187,7 +187,7 @@ class App:
         """Run until `stop` is set or a part fails; the process then ends, and Kubernetes starts it again."""
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
-        await self._health.start()
+        await self._probes.start()
         REGISTRY.register(self._gauges)
         try:
             async with asyncio.TaskGroup() as group:
@@ -223,7 +223,7 @@ class App:
                 await watcher
         finally:
             REGISTRY.unregister(self._gauges)
-            await self._health.stop()
+            await self._probes.stop()
 
     async def _hold_lease(self) -> None:
         async with await self._connect() as client:

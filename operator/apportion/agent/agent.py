@@ -40,7 +40,6 @@ from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.nodelabels import NodeLabels
-from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.servedrivers import drivers_to_serve
 from apportion.agent.settings import AgentOptions
@@ -53,6 +52,7 @@ from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.errors import ApportionError, NotReady
+from apportion.probes import Probes
 
 _log = structlog.get_logger()
 
@@ -153,18 +153,17 @@ class Agent:
         self.plugins: tuple[Plugin, ...] = ()
         self._served: Mapping[str, str] = {}
         """Driver by kind."""
-        self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, lambda: self.ready)
+        self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, self.unready)
+        self._probes = Probes(options.health_port, ready=self.unready, registry=self._metrics.registry)
 
-    @property
-    def ready(self) -> bool:
-        """Whether slices are published and every socket is served; a node without cards has nothing to do.
+    def unready(self) -> str | None:
+        """Say "starting" until slices are published and every socket is served, None then; a node without cards has nothing to do.
 
-        It is not while a driver that had cards on this node is not there (yet), or a backend cannot be asked for its cards.
+        It is not ready while a driver that had cards on this node is not there (yet), or a backend cannot be asked for its cards.
         """
         known = not self.publisher.kept and not self._hardware.failures
-        return (
-            known and self.publisher.published.is_set() and (bool(self.plugins) or not self._hardware.cards)
-        )
+        served = bool(self.plugins) or not self._hardware.cards
+        return None if known and self.publisher.published.is_set() and served else "starting"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
@@ -175,9 +174,8 @@ class Agent:
         self._served = drivers_to_serve(self._drivers, kinds, self.context.journal.claims())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
-            if self._options.health_port:
-                runner = await serve(self._options.health_port, lambda: self.ready, self._metrics.registry)
-                stack.push_async_callback(runner.cleanup)
+            stack.push_async_callback(self._probes.stop)
+            await self._probes.start()
             async with self._tasks:
                 self._start(self._partitions.run(), self._slices.run())
                 self._start(self._labels.run(), self._sharing.run())

@@ -4,7 +4,7 @@ In: the journal, the claims that hold devices, the health of cards. Out: a regis
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
@@ -16,6 +16,7 @@ from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.metrics import Described
+from apportion.probes import Probe
 
 PREPARE_SECONDS = Described(
     "apportion_agent_prepare_seconds", "Successful prepare calls of kubelet.", ("driver",)
@@ -36,9 +37,9 @@ class AgentMetrics:
         context: AgentContext,
         held_claims: HeldClaims,
         inventory: InventoryBuilder,
-        ready: Callable[[], bool],
+        unready: Probe,
     ) -> None:
-        """`ready` says whether the agent is."""
+        """`unready` says why the agent is not ready."""
         journal = context.journal
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -50,7 +51,7 @@ class AgentMetrics:
             (PARTITIONS, lambda: len(journal.partitions())),
             (CLAIMS, lambda: len(journal.claims())),
             (HELD_CLAIMS, lambda: len(held_claims.rows())),
-            (READY, lambda: float(ready())),
+            (READY, lambda: float(unready() is None)),
         ):
             Gauge(described.name, described.text, registry=self.registry).set_function(count)
 

@@ -1,0 +1,50 @@
+"""What kubelet and Prometheus are answered."""
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from apportion.errors import ApportionError
+from apportion.probes import Probes
+from testbed.ports import free_ports
+
+
+async def test_a_probe_says_what_is_wrong_and_metrics_are_computed_when_they_are_asked_for() -> None:
+    """503 for what is wrong, 200 for what is well; of the registry that was given, and of no other."""
+    (port,) = free_ports(1)
+    registry = CollectorRegistry()
+    asked = Gauge("asked", "How often metrics were asked for.", registry=registry)
+
+    async def refresh() -> None:
+        asked.inc()
+
+    wrong: list[str] = ["pods are not listed"]
+    probes = Probes(port, ready=lambda: wrong[0] if wrong else None, registry=registry, refresh=refresh)
+    await probes.start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+
+        async def answer(path: str) -> tuple[int, str]:
+            async with session.get(path) as found:
+                return found.status, await found.text()
+
+        assert await answer("/healthz") == (200, "ok")
+        assert await answer("/readyz") == (503, "pods are not listed")
+        wrong.clear()
+        assert await answer("/readyz") == (200, "ok")
+        await answer("/metrics")
+        status, text = await answer("/metrics")
+        assert (status, text.splitlines()[-1]) == (200, "asked 2.0")
+        assert "apportion_" not in text
+    await probes.stop()
+
+
+async def test_a_port_that_somebody_else_has_is_named() -> None:
+    """The process ends with one line, as for every bad option; without a port nothing is served, and nothing fails."""
+    (port,) = free_ports(1)
+    first, second, none = (Probes(each, ready=lambda: None) for each in (port, port, 0))
+    await none.start()
+    await first.start()
+    with pytest.raises(ApportionError, match=rf"--health-port: port {port}: Address already in use"):
+        await second.start()
+    for each in (first, second, none):
+        await each.stop()
