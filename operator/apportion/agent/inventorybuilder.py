@@ -31,7 +31,7 @@ from apportion.agent.slices.nodeinventory import (
     held_for,
     off_fabric,
 )
-from apportion.agent.slices.sharing import Held, PublishedSharing, has_room, why_not_shared
+from apportion.agent.slices.shares import Held, PublishedSharing, has_room, why_not_shared
 from apportion.api.policy import SharingStrategy
 from apportion.dra.taint import Taint
 

@@ -10,7 +10,7 @@ from typing import Any
 from apportion.agent.devices.values import Card, Health, LivePartition
 from apportion.agent.rows import ClaimDevice, ClaimRow, PartitionRow, Share
 from apportion.agent.slices.naming import partition_devices
-from apportion.agent.slices.sharing import shareable_memory
+from apportion.agent.slices.shares import shareable_memory
 from apportion.dra.semver import Semver
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.rows import ClaimRow
 from apportion.agent.slices.naming import card_of
-from apportion.agent.slices.sharing import PERCENT, shareable_memory
+from apportion.agent.slices.shares import PERCENT, shareable_memory
 from apportion.errors import NotReady
 
 

@@ -19,7 +19,7 @@ from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
-from apportion.agent.slices.sharing import PublishedSharing
+from apportion.agent.slices.shares import PublishedSharing
 from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
 from apportion.errors import NotReady

@@ -10,7 +10,7 @@ from typing import Any
 from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
 from apportion.agent.slices.naming import PartitionDevice, camel, card_of, partition_device
 from apportion.agent.slices.nodeinventory import GUARD, SharedCard, StaticPartition
-from apportion.agent.slices.sharing import shared_capacity
+from apportion.agent.slices.shares import shared_capacity
 from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity

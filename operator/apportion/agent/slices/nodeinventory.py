@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.agent.devices.values import Card, Health, PartitionPlace, Placement
-from apportion.agent.slices.sharing import Held, PublishedSharing
+from apportion.agent.slices.shares import Held, PublishedSharing
 from apportion.api.contract import GUARD as GUARD_KEY
 from apportion.api.contract import HELD
 from apportion.api.contract import SHARED as SHARED_KEY

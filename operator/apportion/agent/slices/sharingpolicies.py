@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from apportion.agent.nodelabels import NodeLabels
-from apportion.agent.slices.sharing import PublishedSharing
+from apportion.agent.slices.shares import PublishedSharing
 from apportion.api.policy import NodeSharing
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import POLICIES, ResourceKind

@@ -5,7 +5,7 @@ import pytest
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import H100
-from tests.agent.sharing.sharednode import (
+from tests.agent.shares.sharednode import (
     GIB,
     environment,
     shared,

@@ -12,7 +12,7 @@ from apportion.agent.devices.values import Card
 from apportion.agent.inventorybuilder import compose
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.agent.slices.nodeinventory import NodeInventory
-from apportion.agent.slices.sharing import PublishedSharing
+from apportion.agent.slices.shares import PublishedSharing
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.eventually import eventually
 from tests.agent.places import H100, NPU
-from tests.agent.sharing.sharednode import (
+from tests.agent.shares.sharednode import (
     GIB,
     MOST,
     POLICIES,
