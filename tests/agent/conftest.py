@@ -16,7 +16,7 @@ from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killablenode import KillableNode
 from tests.agent.places import MakeBackend
-from tests.agent.simulated_node import MakeNode, install, simulated_node
+from tests.agent.simulatednode import MakeNode, install, simulated_node
 
 
 @pytest.fixture

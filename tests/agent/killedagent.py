@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import grpc
 
-from tests.agent.crashing_agent import PATHS
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.crashingagent import PATHS
+from tests.agent.simulatednode import SimulatedNode
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class KilledAgent:
         step = self._step if self.deaths == 0 else "never"
         with (self._node.folder / "agent.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.agent.crashing_agent", text, step, stdout=log, stderr=log,
+                sys.executable, "-m", "tests.agent.crashingagent", text, step, stdout=log, stderr=log,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             )  # fmt: skip
 

@@ -22,7 +22,7 @@ from testbed.eventually import eventually
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode, holder
+from tests.agent.simulatednode import MakeNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 

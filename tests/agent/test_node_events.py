@@ -3,7 +3,7 @@
 from apportion.agent.lifecycle.context import Timeouts
 from testbed.eventually import eventually
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 

@@ -51,7 +51,7 @@ TABLES = (
     "rules.slices",
     "search.singleplan",
     "strategies.learned",
-    "strategies.least_fragmentation",
+    "strategies.leastfragmentation",
     "strategies.pricedplans",
     "strategies.shareplan",
     "strategies.shares",

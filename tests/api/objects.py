@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.install.written_objects import PARTITION as WRITTEN
+from tests.install.writtenobjects import PARTITION as WRITTEN
 
 PARTITION: dict[str, Any] = {
     "apiVersion": "apportion.dev/v1alpha1",

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.fakes.dcmi.library import FakeDcmi
 from testbed.fakes.nvml.library import FakeNvml
-from tests.fakes.nvml_program import Vendor, run
+from tests.fakes.nvmlprogram import Vendor, run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from testbed.fakes.dcmi.layout import CONTAINER
 from testbed.fakes.dcmi.library import FakeDcmi
-from tests.fakes.dcmi_program import run
+from tests.fakes.dcmiprogram import run
 
 INVALID, NOT_PERMITTED, INNER, NOT_EXIST, NOT_READY, FILE, OCCUPIED, NOT_SUPPORTED = (
     -8001, -8002, -8005, -8008, -8012, -8014, -8020, -8255,

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from testbed.fakes.dcmi.library import FakeDcmi
-from tests.fakes.dcmi_program import run
+from tests.fakes.dcmiprogram import run
 
 FILE = -8014
 

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.errors import Unavailable
 from testbed.fakes.nvml.library import FakeNvml
-from tests.fakes.nvml_program import Vendor
+from tests.fakes.nvmlprogram import Vendor
 
 IN_USE, NO_ROOM, NOT_SUPPORTED, INVALID, NOT_FOUND = 19, 23, 3, 2, 6
 

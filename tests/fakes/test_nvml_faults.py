@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.fakes.nvml.library import FakeNvml
-from tests.fakes.nvml_program import Vendor
+from tests.fakes.nvmlprogram import Vendor
 
 LOST = 15  # NVML_ERROR_GPU_IS_LOST
 

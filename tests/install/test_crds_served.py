@@ -6,9 +6,9 @@ from apportion.api.policy import AllocationPolicy
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
-from tests.install.refused_objects import IMMUTABLE, REFUSED
+from tests.install.refusedobjects import IMMUTABLE, REFUSED
 from tests.install.supportedversions import OnDefault, OnOldest
-from tests.install.written_objects import ACCEPTED, GROUP, POLICY, create
+from tests.install.writtenobjects import ACCEPTED, GROUP, POLICY, create
 
 
 class Served:

@@ -6,7 +6,7 @@ from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
-from tests.testbed.small_plugin import DRIVER
+from tests.testbed.smallplugin import DRIVER
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 

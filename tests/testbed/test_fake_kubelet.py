@@ -11,7 +11,7 @@ from testbed.eventually import eventually
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
 from tests.testbed.kubeletnode import SLICES, KubeletNode
-from tests.testbed.small_plugin import DRIVER, SmallPlugin
+from tests.testbed.smallplugin import DRIVER, SmallPlugin
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 

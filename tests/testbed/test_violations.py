@@ -7,7 +7,7 @@ import pytest
 
 from testbed import violations as rules
 from testbed.api import Json
-from tests.testbed.violation_objects import (
+from tests.testbed.violationobjects import (
     FIRST,
     HIGH,
     LOW,

@@ -18,7 +18,7 @@ from apportion.allocator.ranking.ranking import SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
+from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MANY_SHORT = 4
 """Where one of so many nodes is short of cpu or memory, a new request gets a ranking with both; else a request that comes again."""

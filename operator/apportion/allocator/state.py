@@ -26,7 +26,7 @@ from apportion.allocator.rules.queries import Queries
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorResults, Selectors
 from apportion.allocator.strategies.learned import LearnedDemand
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
+from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 from apportion.cel import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId

@@ -18,7 +18,7 @@ import structlog
 import typer
 from rich.console import Console
 
-from apportion.cli import document, node_tables
+from apportion.cli import document, nodetables
 from apportion.errors import ApportionError, BrokenInput
 
 Json = dict[str, Any]
@@ -196,12 +196,12 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     @app.command()
     def discover(context: typer.Context, output: document.Output = "text") -> None:
         """Show the cards: what they are, where they are plugged in, how they fare, what they can be cut into."""
-        _show(lambda: open_tools(context.obj).discover(), output, node_tables.cards)
+        _show(lambda: open_tools(context.obj).discover(), output, nodetables.cards)
 
     @app.command()
     def partitions(context: typer.Context, output: document.Output = "text") -> None:
         """Show what is cut on the hardware, whose it is, and which claims are prepared."""
-        _show(lambda: open_tools(context.obj).partitions(), output, node_tables.partitions)
+        _show(lambda: open_tools(context.obj).partitions(), output, nodetables.partitions)
 
     @app.command()
     def prepare(
@@ -216,7 +216,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     ) -> None:
         """Prepare an allocated claim without kubelet: cut its partitions, write its CDI file."""
         raw = _read(claim_file)
-        _show(lambda: open_tools(context.obj).prepare(raw), output, node_tables.prepared)
+        _show(lambda: open_tools(context.obj).prepare(raw), output, nodetables.prepared)
 
     @app.command()
     def unprepare(
@@ -232,7 +232,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             uid = str((_read(claim_file).get("metadata") or {}).get("uid") or "")
         if not uid:
             raise document.refuse(f"{claim_file}: metadata.uid: it is missing")
-        _show(lambda: open_tools(context.obj).unprepare(uid), output, node_tables.released)
+        _show(lambda: open_tools(context.obj).unprepare(uid), output, nodetables.released)
 
     @app.command()
     def recover(
@@ -241,7 +241,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         output: document.Output = "text",
     ) -> None:
         """Say that a card is well again after an error that the driver reported once (XID): after a reset, say."""
-        _show(lambda: open_tools(context.obj).recover(card), output, node_tables.recovered)
+        _show(lambda: open_tools(context.obj).recover(card), output, nodetables.recovered)
 
     @app.command()
     def forget(
@@ -250,7 +250,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         output: document.Output = "text",
     ) -> None:
         """Say that a card has left for good, and its partitions and parts with it: their names are free for others."""
-        _show(lambda: open_tools(context.obj).forget(card), output, node_tables.forgotten)
+        _show(lambda: open_tools(context.obj).forget(card), output, nodetables.forgotten)
 
     return app
 

@@ -8,7 +8,7 @@ import pytest
 from testbed.fakes.dcmi.host import lay_out
 from testbed.fakes.dcmi.library import FakeDcmi
 from tests.agent.ascend.nodes import MakeFake, Node, Nodes
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import PartitionPlace, Placement
 from testbed.fakes.dcmi.library import FakeDcmi
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeDcmi]]]
 Nodes = Callable[..., "Node"]

@@ -6,7 +6,7 @@ from testbed.eventually import eventually
 from tests.agent.ascend.nodes import MakeFake
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import NPU
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 DEVICE = "npu-0-vir05-1c-8g-2"
 TEMPLATE = "vir05_1c_8g"

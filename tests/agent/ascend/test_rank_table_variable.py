@@ -7,7 +7,7 @@ import pytest
 
 from testbed.api import Json
 from tests.agent.places import NPU
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 KIND = "config.apportion.dev/v1alpha1"
 PARAMETERS = "status.allocation.devices.config[0].opaque.parameters"

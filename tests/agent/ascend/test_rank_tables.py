@@ -11,7 +11,7 @@ from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from tests.agent.places import NPU
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")
 

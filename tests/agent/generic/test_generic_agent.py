@@ -13,7 +13,7 @@ from testbed.fakes.fpga import FpgaHost
 from tests.agent.generic.places import FIRST, FPGA, described
 from tests.agent.killedagent import killed_agent
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 VIDEO = {"type": "video", "driver": "video.example.com", "match": {"path": "/sys/class/video4linux/*"}}
 _START = 60

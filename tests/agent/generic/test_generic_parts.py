@@ -20,7 +20,7 @@ from testbed.fakes.fpga import FpgaHost
 from tests.agent.generic.places import FIRST, FPGA, SECOND, backend_of, check_limits, described
 from tests.agent.generic.test_generic_agent import configure, prepared, served
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 REGION = {
     "type": "region",

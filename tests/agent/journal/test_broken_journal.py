@@ -14,7 +14,7 @@ from apportion.errors import BrokenInput, NotReady
 from testbed.eventually import eventually
 from tests.agent.journal.journalrow import ROW
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 _PAGE = 4096
 

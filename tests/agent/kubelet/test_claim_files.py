@@ -4,7 +4,7 @@ import uuid
 
 from testbed.eventually import eventually
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode, holder
+from tests.agent.simulatednode import MakeNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 

@@ -7,7 +7,7 @@ from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.kubelet.claimentries import entries, says
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 LOST, WELL = ("False", "Lost"), ("True", "Healthy")
 

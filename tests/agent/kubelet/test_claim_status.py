@@ -11,7 +11,7 @@ from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.agent.kubelet.claimentries import entries, path, states
 from tests.agent.places import GPU, H100, NPU
-from tests.agent.simulated_node import MakeNode, SimulatedNode, holder
+from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 

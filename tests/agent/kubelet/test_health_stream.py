@@ -13,7 +13,7 @@ from apportion.agent.wakeup import Wakeup
 from testbed.eventually import eventually
 from tests.agent.kubelet.healthlists import MIG, heard
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 
 @pytest.mark.parametrize("messages", [health_v1_pb2, health_v1alpha1_pb2], ids=["v1", "v1alpha1"])

@@ -10,7 +10,7 @@ from apportion.dra.claim import Claim
 from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode, holder
+from tests.agent.simulatednode import MakeNode, holder
 
 BASE = "/var/run/kubernetes.io/dra-device-attributes"
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")

@@ -11,7 +11,7 @@ from testbed.kubelet import FakeKubelet
 from testbed.kubelet.podrecord import PodRecord
 from testbed.node import NodeShape
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode, holder
+from tests.agent.simulatednode import MakeNode, holder
 
 
 async def test_prepare_waits_for_the_cut(make_node: MakeNode, namespace: str) -> None:

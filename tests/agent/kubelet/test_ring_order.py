@@ -13,7 +13,7 @@ from apportion.dra.claim import Claim
 from testbed.api import Json
 from tests.agent.ascend.test_rank_tables import files
 from tests.agent.places import GPU
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 CLAIM = Claim("team", "mine", uid="7b0c5c5e-1111-4222-8333-444455556666")
 

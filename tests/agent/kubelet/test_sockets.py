@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 
 def leave_behind(path: Path) -> None:

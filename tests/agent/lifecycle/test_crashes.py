@@ -12,7 +12,7 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import H100
-from tests.agent.simulated_node import PARTITIONS, MakeNode, SimulatedNode, holder
+from tests.agent.simulatednode import PARTITIONS, MakeNode, SimulatedNode, holder
 
 T = TypeVar("T")
 DEVICE = "gpu-0-mig-1g10gb-19-3"

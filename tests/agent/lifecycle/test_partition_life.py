@@ -7,7 +7,7 @@ from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.agent.places import H100, NPU
-from tests.agent.simulated_node import MakeNode, holder, install, simulated_node
+from tests.agent.simulatednode import MakeNode, holder, install, simulated_node
 
 
 async def test_a_partition_lives_from_object_to_hardware_and_back(

@@ -12,7 +12,7 @@ from testbed.eventually import eventually
 from testbed.partitionresponder import PartitionResponder
 from testbed.reflector import Reflector, Reflectors
 from tests.agent.places import H100
-from tests.agent.simulated_node import MakeNode, SimulatedNode, holder
+from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-0"
 

@@ -9,7 +9,7 @@ import pytest
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from testbed.fakes.nvml.library import FakeNvml
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
 Nodes = Callable[..., "Node"]

@@ -15,7 +15,7 @@ from testbed.eventually import eventually
 from testbed.fakes.nvml import programs
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 VERSION = "570.86.15"
 

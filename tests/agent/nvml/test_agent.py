@@ -6,7 +6,7 @@ from testbed.eventually import eventually
 from testbed.fakes.nvml.host import CAPABILITIES_MAJOR
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 DEVICE = "gpu-0-mig-3g40gb-9-4"
 CALLS = [

@@ -15,7 +15,7 @@ from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 pytestmark = pytest.mark.skipif(
     find_library("nvidia-ml") is not None, reason="this machine has NVIDIA's library"

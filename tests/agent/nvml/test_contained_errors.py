@@ -15,7 +15,7 @@ from tests.agent.kubelet.claimentries import entries, states
 from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake, Node
 from tests.agent.places import GPU
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 FIRST, SECOND = Placement(0, 4), Placement(4, 4)
 DEVICES = {"gpu-0-mig-3g40gb-9-0": FIRST, "gpu-0-mig-3g40gb-9-4": SECOND}

@@ -16,7 +16,7 @@ from testbed.fakes.systemd import SILENT
 from tests.agent.killedagent import KilledAgent, journal_steps, killed_agent
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host, sliced
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 MakeHost = Callable[..., AbstractAsyncContextManager[SharingHost]]
 DEFAULT, EXCLUSIVE_PROCESS = 0, 3

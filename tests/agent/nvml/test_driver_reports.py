@@ -8,7 +8,7 @@ from tests.agent.kubelet.healthlists import MIG, heard
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.places import GPU
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 
 async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake) -> None:

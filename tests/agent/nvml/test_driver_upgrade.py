@@ -8,7 +8,7 @@ from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.kubelet.claimentries import entries
 from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulatednode import SimulatedNode, holder
 
 CLIENT = "nvidia.com/gpu.deploy.client"
 PAUSED = "paused-for-driver-upgrade"

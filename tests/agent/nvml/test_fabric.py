@@ -7,7 +7,7 @@ from testbed.eventually import eventually
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 NONE, NOT_STARTED, IN_PROGRESS, COMPLETED = range(4)
 CLUSTER = "9d3c8f0e-6d2b-4a5e-8d86-0a1b2c3d4e5f"

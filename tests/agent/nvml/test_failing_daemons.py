@@ -16,7 +16,7 @@ from tests.agent.kubelet.healthlists import heard
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host
 from tests.agent.nvml.test_control_daemons import prepared
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 LIMIT = {"defaultActiveThreadPercentage": 7}
 SICK, WELL = ("False", "Sick"), ("True", "Healthy")

@@ -11,7 +11,7 @@ from apportion.errors import HardwareError, Lost
 from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 
 async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 PARTS = ("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1", "gpu-1-mig-1g10gb-19-0")
 POLL = "nvmlDeviceGetTotalEccErrors"

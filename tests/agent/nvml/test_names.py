@@ -19,7 +19,7 @@ from tests.agent.killedagent import KilledAgent, killed_agent
 from tests.agent.kubelet.claimentries import says
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
 from tests.agent.places import GPU
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulatednode import SimulatedNode, holder
 
 MODEL = "H100-80GB"
 PARTITION = "gpu-2-mig-1g10gb-19-0"

@@ -14,7 +14,7 @@ from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 from tests.agent.nvml.nodes import Node, Nodes
-from tests.fakes.nvml_program import run
+from tests.fakes.nvmlprogram import run
 
 PLACES = [
     pytest.param(profile.name, place, id=f"{profile.name}@{place.start}")

@@ -12,7 +12,7 @@ from apportion.agent.rows import PartitionRow, Step
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.nodes import MakeFake, Nodes
-from tests.agent.simulated_node import holder
+from tests.agent.simulatednode import holder
 
 OLD = "gpu-0-mig-3g40gb-9-4"
 

@@ -10,7 +10,7 @@ from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.simulatednode import SimulatedNode, holder
 
 MIG = "gpu-1-mig-3g40gb-9-4"
 

@@ -8,7 +8,7 @@ from testbed.fakes.rdma import RdmaHost
 from testbed.fakes.virtualfunctions import FILE, UNTOUCHED, FakeFunctions
 from testbed.hostnetwork import unsupported
 from tests.agent.rdma.networknode import NetworkNode, network_node
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 
 @pytest.fixture(scope="session")

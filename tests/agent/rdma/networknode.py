@@ -14,7 +14,7 @@ from testbed.fakes.rdma import RdmaHost
 from testbed.hostnetwork import HostNetwork, host_network, ip, unmount_below
 from testbed.runtimehand import RuntimeHand
 from tests.agent.places import RDMA
-from tests.agent.simulated_node import SLICES, MakeNode, SimulatedNode
+from tests.agent.simulatednode import SLICES, MakeNode, SimulatedNode
 
 NIC = "nic-mlx5-0"
 _PATIENCE = 50.0

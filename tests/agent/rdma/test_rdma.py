@@ -22,7 +22,7 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from apportion.agent.slices.pool import pools
 from testbed.api import Json
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS, RDMA
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 COUNTER = "virtual-functions"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from testbed.api import Json
 from testbed.eventually import eventually
-from tests.agent.simulated_node import SimulatedNode
+from tests.agent.simulatednode import SimulatedNode
 
 POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 MOST = 4

@@ -3,7 +3,7 @@
 from testbed.eventually import eventually
 from tests.agent.places import H100
 from tests.agent.shares.sharednode import MOST, entry, environment, policy, shared, sharing
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 

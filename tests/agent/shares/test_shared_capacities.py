@@ -22,7 +22,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.quantity import Quantity
 from testbed.controlplane import ControlPlane
 from tests.agent.places import H100
-from tests.agent.simulated_node import SLICES
+from tests.agent.simulatednode import SLICES
 from tests.allocator.publishednode import GUARD, PublishedNode, state_of
 
 MIB = 2**20

@@ -16,7 +16,7 @@ from tests.agent.shares.sharednode import (
     shared,
     sharing,
 )
-from tests.agent.simulated_node import MakeNode
+from tests.agent.simulatednode import MakeNode
 
 PART = "gpu-0-mig-1g10gb-19-0"
 

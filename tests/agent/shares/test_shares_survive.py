@@ -11,7 +11,7 @@ from tests.agent.shares.sharednode import (
     shared,
     sharing,
 )
-from tests.agent.simulated_node import MakeNode, holder
+from tests.agent.simulatednode import MakeNode, holder
 
 PART = "gpu-0-mig-1g10gb-19-0"
 

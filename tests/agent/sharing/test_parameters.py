@@ -11,7 +11,7 @@ from apportion.agent.devices.sharing import TimeSlice
 from apportion.api.deviceconfig import read
 from testbed.api import Json
 from tests.agent.places import GPU, H100
-from tests.agent.simulated_node import MakeNode, SimulatedNode
+from tests.agent.simulatednode import MakeNode, SimulatedNode
 from tests.drawnparameters import PARAMETERS
 
 

@@ -8,7 +8,7 @@ from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.ports import free_ports
 from tests.agent.places import H100, RDMA
-from tests.agent.simulated_node import SLICES, MakeNode
+from tests.agent.simulatednode import SLICES, MakeNode
 
 
 async def test_a_node_publishes_all_its_pools(make_node: MakeNode) -> None:

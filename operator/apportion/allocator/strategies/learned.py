@@ -13,7 +13,7 @@ from apportion.allocator.pricing.prices import CutStatesCache, DemandPrices
 from apportion.allocator.pricing.scarcity import ClusterState, Scarcity
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
+from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MOST_MIXES = 16
 """Mixes whose scorers are kept: the learnt one, and one per AllocationPolicy that names its own."""

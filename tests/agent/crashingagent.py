@@ -1,4 +1,4 @@
-"""An agent that ends itself with SIGKILL at one step: `python -m tests.agent.crashing_agent OPTIONS STEP`.
+"""An agent that ends itself with SIGKILL at one step: `python -m tests.agent.crashingagent OPTIONS STEP`.
 
 In: options as JSON (paths as text), the name of the step. The process is gone in the middle of that step, as after a
 power cut: no clean-up, no flush.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.install.written_objects import RECLAIMS, counted, rung
+from tests.install.writtenobjects import RECLAIMS, counted, rung
 
 REFUSED = [
     pytest.param(
