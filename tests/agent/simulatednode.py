@@ -155,13 +155,14 @@ class SimulatedNode(KubeletCalls):
         self, namespace: str, name: str, *devices: str, driver: str = GPU, config: Sequence[Json] = ()
     ) -> Json:
         """Make a claim that is allocated to devices of this node and reserved."""
-        made = await self._asking(namespace, name, len(devices))
+        made = await self.ask(namespace, name, *[1] * len(devices))
         return await self.allocate(made, *devices, driver=driver, config=config)
 
-    async def _asking(self, namespace: str, name: str, count: int) -> Json:
-        """Make a claim with so many requests: r0, r1 and so on."""
+    async def ask(self, namespace: str, name: str, *counts: int) -> Json:
+        """Make a claim with a request for each of these counts of devices: r0, r1 and so on."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n in range(count)]
+        exactly = [{"deviceClassName": "any", "count": count} for count in counts]
+        requests = [{"name": f"r{n}", "exactly": each} for n, each in enumerate(exactly)]
         spec = {"devices": {"requests": requests}}
         return await self.api.create(path, {"metadata": {"name": name}, "spec": spec})
 
@@ -177,7 +178,7 @@ class SimulatedNode(KubeletCalls):
     ) -> Json:
         """Make a claim that is allocated to a part of a device, or of each, as the operator would, and reserved; `cores` in percent."""
         devices = (device,) if isinstance(device, str) else device
-        made = await self._asking(namespace, name, len(devices))
+        made = await self.ask(namespace, name, *[1] * len(devices))
         consumed = {"memory": memory, "shares": "1", **({"cores": str(cores)} if cores else {})}
         mark = str(uuid.uuid4())
         return await self.allocate(made, *devices, config=config, shareID=mark, consumedCapacity=consumed)

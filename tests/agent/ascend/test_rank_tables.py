@@ -139,17 +139,5 @@ def files(node: SimulatedNode) -> dict[str, Json]:
 
 async def claim_of_one_request(node: SimulatedNode, namespace: str, *devices: str) -> Json:
     """Make a claim of one request that is allocated to all these devices, as a count does."""
-    path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-    request = {"name": "r0", "exactly": {"deviceClassName": "any", "count": len(devices)}}
-    body = {"metadata": {"name": "ring"}, "spec": {"devices": {"requests": [request]}}}
-    await node.api.create(path, body)
-    results = [{"request": "r0", "driver": NPU, "pool": node.name, "device": name} for name in devices]
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node.name]}]
-    status = {
-        "allocation": {
-            "devices": {"results": results},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
-        },
-        "reservedFor": [{"apiGroup": "example.com", "resource": "tests", "name": "test", "uid": "test"}],
-    }
-    return await node.api.patch(f"{path}/ring/status", {"status": status})
+    made = await node.ask(namespace, "ring", len(devices))
+    return await node.allocate(made, *devices, driver=NPU, request="r0")

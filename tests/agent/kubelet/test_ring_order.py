@@ -113,22 +113,8 @@ async def test_a_container_finds_its_gpus_in_the_order_of_a_ring(make_node: Make
     """Each says its position, too, for programs that sort."""
     cards = [{"model": "H100-80GB", "count": 8}]
     async with make_node(cards=cards) as node, node.agent():
-        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-        request = {"name": "r0", "exactly": {"deviceClassName": "any", "count": 4}}
-        await node.api.create(
-            path, {"metadata": {"name": "ring"}, "spec": {"devices": {"requests": [request]}}}
-        )
-        names = ["gpu-6", "gpu-1", "gpu-4", "gpu-0"]
-        results = [{"request": "r0", "driver": GPU, "pool": node.name, "device": name} for name in names]
-        fields = [{"key": "metadata.name", "operator": "In", "values": [node.name]}]
-        status = {
-            "allocation": {
-                "devices": {"results": results},
-                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
-            },
-            "reservedFor": [{"apiGroup": "example.com", "resource": "tests", "name": "t", "uid": "t"}],
-        }
-        claim = await node.api.patch(f"{path}/ring/status", {"status": status})
+        made = await node.ask(namespace, "ring", 4)
+        claim = await node.allocate(made, "gpu-6", "gpu-1", "gpu-4", "gpu-0", request="r0")
         assert await node.prepared(claim) == ""
         found = files(node)
         assert set(found) == {f"{GPU}-metadata.json"}
