@@ -11,8 +11,8 @@ from typing import Any
 from apportion.agent.devices.simulated.cards import make
 from apportion.agent.devices.simulated.simulation import Simulation
 from apportion.agent.devices.values import Card, CardKind
-from apportion.agent.inventorybuilder import compose
 from apportion.agent.slices.changes import Owner, slice_changes
+from apportion.agent.slices.compose import compose
 from apportion.agent.slices.pool import pools
 from apportion.api.contract import GUARD, NETWORK_DEVICE
 from testbed.api import Json

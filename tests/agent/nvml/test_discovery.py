@@ -15,8 +15,8 @@ from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.nvml.cards import numbers
 from apportion.agent.devices.nvml.profiles import computed_name
 from apportion.agent.devices.values import MIB, UNCUT, CardKind, Location
-from apportion.agent.inventorybuilder import compose
 from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.compose import compose
 from apportion.agent.slices.pool import pools
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput, HardwareError, Lost

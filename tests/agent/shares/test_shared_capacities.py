@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from apportion.agent.devices.simulated.cards import make
 from apportion.agent.devices.simulated.simulation import Simulation
 from apportion.agent.devices.values import Card
-from apportion.agent.inventorybuilder import compose
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
+from apportion.agent.slices.compose import compose
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.allocator.allocate import allocate

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from apportion.agent.devices.values import LivePartition, Placement
-from apportion.agent.inventorybuilder import compose
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.slices.compose import compose
 from apportion.agent.slices.nodeinventory import held_for
 from tests.agent.places import H100, MakeBackend, partition_place
 

@@ -1,0 +1,189 @@
+"""compose(): what a node should publish, from what is there and who has it. Pure.
+
+In: cards, live partitions, rows of the journal, health. Out: an inventory. Three kinds of partitions are on a card: ours for claims (not
+subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
+from apportion.agent.rows import ClaimRow, PartitionRow, Step
+from apportion.agent.slices.naming import partition_device, partition_devices
+from apportion.agent.slices.nodeinventory import (
+    FOREIGN,
+    MOST_HELD,
+    PARTS_ONLY,
+    REFUSED,
+    SHARED,
+    SICK,
+    NodeInventory,
+    SharedCard,
+    StaticPartition,
+    held_for,
+    off_fabric,
+)
+from apportion.agent.slices.shares import Held, PublishedSharing, has_room, why_not_shared
+from apportion.api.policy import SharingStrategy
+from apportion.dra.taint import Taint
+
+
+def compose(
+    cards: tuple[Card, ...],
+    live: tuple[LivePartition, ...],
+    rows: dict[str, PartitionRow],
+    held: tuple[ClaimRow, ...],
+    health: Mapping[str, Health],
+    refused: frozenset[str] = frozenset(),
+    *,
+    marked: frozenset[str] = frozenset(),
+    fabric: Mapping[str, str] = MappingProxyType({}),
+    failing: Collection[str] = (),
+    sharing: PublishedSharing | None = None,
+    strategies: Mapping[str, SharingStrategy] = MappingProxyType({}),
+    quarantine: bool = False,
+) -> NodeInventory:
+    """Put the inventory together.
+
+    `rows` are partitions by the UID of their Partition, `held` claims that hold devices, `refused` devices that the driver refuses, `marked` UUIDs
+    with sticky errors. `fabric` says why cards have not joined theirs; `failing` are devices whose programs miss what was set up for them;
+    `sharing`: how the node shares its GPUs, None: it does not; `strategies` are those of the shares that are in use, by card. `quarantine`: a
+    card with a foreign partition is tainted as a whole.
+    """
+    by_name = {card.name: card for card in cards}
+    ours = {row.place: row for row in rows.values()}
+    occupied: list[PartitionPlace] = []
+    blocked: set[str] = set()
+    static: list[StaticPartition] = []
+    foreign: set[str] = set()
+    for found in live:
+        card = by_name.get(found.card)
+        row = ours.get(found.place)
+        if card is None:
+            continue
+        if row is not None and row.uuid in ("", found.uuid):
+            if row.layout:
+                occupied.append(found.place)
+                if row.step is Step.READY:
+                    static.append(_static(row, card))
+            continue
+        foreign.add(card.name)
+        if card.profile(found.profile) is not None:
+            occupied.append(found.place)
+        else:
+            # No profile describes it, so what is left of the card is unknown.
+            blocked.add(card.name)
+    shared, not_shared = _shared(cards, sharing, foreign, {made.card for made in static}, held, strategies)
+    for used in (device for claim in held for device in claim.devices):
+        if used.device == used.card and (used.share is None or used.card not in shared):
+            blocked.add(used.card)
+        elif used.partition in rows and not rows[used.partition].layout:
+            occupied.append(rows[used.partition].place)
+    # A card that is not well has its own taint on all its devices.
+    sick = {
+        row.device
+        for row in rows.values()
+        if row.uuid in marked and health.get(row.place.card, Health.HEALTHY) is Health.HEALTHY
+    }
+    sick |= set(failing)
+    return NodeInventory(
+        cards=cards,
+        health=health,
+        occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
+        blocked=frozenset(blocked),
+        static=tuple(sorted(static, key=lambda made: made.device)),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick, fabric, shared),
+        shared=shared,
+        not_shared=not_shared,
+    )
+
+
+def _shared(
+    cards: tuple[Card, ...],
+    sharing: PublishedSharing | None,
+    foreign: set[str],
+    layouts: set[str],
+    held: tuple[ClaimRow, ...],
+    strategies: Mapping[str, SharingStrategy],
+) -> tuple[dict[str, SharedCard], dict[str, str]]:
+    """Return the cards that serve several claims, and why others do not; a strategy changes when the last share of the former has gone."""
+    shared: dict[str, SharedCard] = {}
+    why: dict[str, str] = {}
+    for card in cards if sharing is not None else ():
+        if card.kind != CardKind.GPU or sharing is None:
+            continue
+        by_hand = "ForeignPartition" if card.name in foreign else ""
+        reason = why_not_shared(card, sharing) or ("Layout" if card.name in layouts else by_hand)
+        if reason:
+            why[card.name] = reason
+            continue
+        shares = [
+            device.share
+            for claim in held
+            for device in claim.devices
+            if device.device == card.name and device.share is not None and not device.admin
+        ]
+        memory, cores = sum(share.memory for share in shares), sum(share.cores for share in shares)
+        own = replace(sharing, strategy=strategies.get(card.name, sharing.strategy))
+        shared[card.name] = SharedCard(own, Held(len(shares), memory, cores))
+    return shared, why
+
+
+def _taints(
+    cards: tuple[Card, ...],
+    quarantined: set[str],
+    static: list[StaticPartition],
+    held: tuple[ClaimRow, ...],
+    refused: frozenset[str],
+    sick: set[str],
+    fabric: Mapping[str, str],
+    shared: Mapping[str, SharedCard],
+) -> dict[str, tuple[Taint, ...]]:
+    """Return what keeps claims off devices, by their names."""
+    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
+    for device in sorted(sick):
+        taints[device] = (*taints[device], SICK)
+    for card in cards:
+        if card.name in fabric:
+            taints[card.name] = (*taints[card.name], off_fabric(fabric[card.name]))
+        if card.parts_only:
+            taints[card.name] = (*taints[card.name], PARTS_ONLY)
+    for card in (card for card in cards if card.name in quarantined):
+        made = [part.device for part in static if part.card == card.name]
+        for device in (card.name, *made, *(part.name for part in partition_devices(card))):
+            taints[device] = (*taints[device], FOREIGN)
+    for card in (card for card in cards if card.name in shared):
+        for part in partition_devices(card):
+            taints[part.name] = (*taints[part.name], SHARED)
+    full = {
+        card.name
+        for card in cards
+        if card.name in shared and not has_room(card, shared[card.name].sharing, shared[card.name].held)
+    }
+    for device, holding in _holders(held, shared.keys() - full).items():
+        taints[device] = (*taints[device], *holding)
+    return dict(taints)
+
+
+def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
+    """Return the held taints by device name, one for each claim that holds it; a share blocks no other on `roomy` cards."""
+    found: dict[str, list[Taint]] = defaultdict(list)
+    for claim in held:
+        alone = {device.device: device.share is None for device in claim.devices}
+        for name, blocks in alone.items():
+            found[name].append(held_for(claim.uid, blocks=blocks or name not in roomy))
+    return {name: taints[:MOST_HELD] for name, taints in found.items()}
+
+
+def _static(row: PartitionRow, card: Card) -> StaticPartition:
+    part = partition_device(card, row.device)
+    return StaticPartition(
+        device=row.device,
+        card=card.name,
+        profile=row.place.profile,
+        placement=part.placement if part is not None else None,
+        uuid=row.uuid,
+        layout=row.layout,
+    )
