@@ -25,20 +25,17 @@ from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.begun import BEGUN, BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
-from apportion.agent.lifecycle.release import release
+from apportion.agent.manualclaims import claim_of, cut_partition, partition_of, remove_partition
 from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.network.podnetworks import PodNetworks
-from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.rows import BY_HAND, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
-from apportion.agent.slices.naming import partition_device
 from apportion.agent.tables import card_json, claim_json, device_json, partition_json, shared_json
-from apportion.api.partition import Partition
 from apportion.cluster.client import Client
-from apportion.dra.claim import Claim, Consumer
-from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
+from apportion.dra.claim import Claim
+from apportion.errors import ApportionError, BrokenInput, HardwareError
 
 Json = dict[str, Any]
 
@@ -79,7 +76,7 @@ class NodeTools:
 
     async def prepare(self, raw: Json) -> Json:
         """Prepare an allocated claim as kubelet would have it done. Raises ApportionError; nothing of it stays then."""
-        claim = _claim(raw)
+        claim = claim_of(raw)
         async with self._context() as context:
             before = {row.driver for row in context.journal.claims() if row.uid == claim.uid}
             try:
@@ -105,7 +102,7 @@ class NodeTools:
         ref = ClaimRef(claim.namespace, claim.name, claim.uid)
         results = allocated_devices(claim, ref, driver, self._options.node)
         devices = claim_devices(ref, results, context.hardware.cards, kind)
-        partitions = [_partition(context, driver, claim, device) for device in devices]
+        partitions = [partition_of(context, driver, claim, device) for device in devices]
         bound = tuple(
             replace(device, partition=partition.metadata.uid if partition is not None else "")
             for device, partition in zip(devices, partitions, strict=True)
@@ -117,7 +114,7 @@ class NodeTools:
             await preparer.begin(claim, results, row)
         for partition in partitions:
             if partition is not None and partition.metadata.uid.startswith(BY_HAND):
-                await _cut(context, partition)
+                await cut_partition(context, partition)
         prepared = await preparer.prepare(ref)
         file = str(CdiFolder(self._options.cdi_dir).path(driver, claim.uid))
         return [{**device_json(device), "driver": driver, "file": file} for device in prepared]
@@ -131,7 +128,7 @@ class NodeTools:
             await self._preparer(context, row.driver, kind, None).unprepare(ref)
             for device in row.devices:
                 if device.by_hand:
-                    await _remove(context, device)
+                    await remove_partition(context, device)
         return [*dict.fromkeys(device.device for row in rows for device in row.devices)]
 
     async def recover(self, name: str) -> Json:
@@ -237,63 +234,3 @@ async def _warning(hardware: Hardware, card: str) -> str:
         return (await hardware.edits(card)).warning
     except HardwareError as error:
         return str(error)
-
-
-def _claim(raw: Json) -> Claim:
-    """Read a claim from a file; an administrator need not reserve it."""
-    if raw.get("kind", "ResourceClaim") != "ResourceClaim":
-        raise BrokenInput(f"the file has a {raw['kind']}, not a ResourceClaim", field="kind")
-    claim = Claim.from_json(raw)
-    for name, value in (("namespace", claim.namespace), ("name", claim.name), ("uid", claim.uid)):
-        if not value:
-            raise BrokenInput("it is missing", field=f"metadata.{name}")
-    if claim.allocation is None:
-        raise BrokenInput(f"ResourceClaim {claim.key} is not allocated", field="status.allocation")
-    return replace(claim, reserved_for=claim.reserved_for or (Consumer("hands", "administrator", BY_HAND),))
-
-
-def _partition(context: AgentContext, driver: str, claim: Claim, device: ClaimDevice) -> Partition | None:
-    """Return what stands for a Partition object, None for a whole card. Raises NotReady, BrokenInput."""
-    if device.device == device.card:
-        return None
-    known = next((row for row in context.journal.partitions().values() if row.device == device.device), None)
-    card = context.hardware.cards[device.card]
-    meant = partition_device(card, device.device)
-    if meant is None:
-        raise NotReady(f"{card.name} has no device {device.device}")
-    layout = known.layout if known is not None else ""
-    holder = {"kind": "ResourceClaim", "namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
-    uid = known.uid if known is not None else f"{BY_HAND}/{claim.uid}/{device.device}"
-    raw = {
-        "metadata": {"name": f"{BY_HAND}-{device.device}", "uid": uid, "resourceVersion": "1"},
-        "spec": {
-            "nodeName": device.pool,
-            "driver": driver,
-            "pool": device.pool,
-            "device": device.device,
-            "parent": card.name,
-            "profile": meant.profile.name,
-            "origin": "Layout" if layout else "Claim",
-            "holder": {"kind": "PartitionLayout", "name": layout, "uid": layout} if layout else holder,
-        },
-    }
-    partition = Partition.from_json(raw)
-    context.desired.add(partition)
-    return partition
-
-
-async def _cut(context: AgentContext, partition: Partition) -> None:
-    card = context.hardware.cards[partition.spec.parent]
-    async with context.lock(card.name):
-        outcome = await cut(context, card, partition, await context.live(card.name), may_wait=False)
-    if not outcome.ready:
-        raise NotReady(f"{partition.spec.device}: {outcome.reason}: {outcome.message}")
-    context.begun.forget(partition.metadata.uid)
-
-
-async def _remove(context: AgentContext, device: ClaimDevice) -> None:
-    async with context.lock(device.card):
-        row = context.journal.partition(device.partition)
-        outcome = await release(context, row, await context.live(device.card)) if row is not None else None
-    if outcome is not None:
-        raise HardwareError(f"{device.device}: {outcome.reason}: {outcome.message}")
