@@ -53,7 +53,10 @@ Kubeconfig = Annotated[
     typer.Option(help="Kubeconfig file; default: the pod's service account.", envvar="KUBECONFIG"),
 ]
 HealthPort = Annotated[
-    int, typer.Option(help="Port of /healthz, /readyz and /metrics; 0: none.", envvar="HEALTH_PORT")
+    int,
+    typer.Option(
+        help="Port of /healthz, /readyz and /metrics; 0: none.", envvar="HEALTH_PORT", min=0, max=65535
+    ),
 ]
 Logs = Annotated[LogFormat, typer.Option("--log-format", help="Form of log lines.", envvar="LOG_FORMAT")]
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,27 @@ def test_a_broken_configuration_is_one_sentence(command: str, tmp_path: Path) ->
     code, _, err = run(command, "--context", "mine", home=tmp_path)
     assert code == 2
     assert "--context" in err
+
+
+@pytest.mark.parametrize(
+    "command", [("operator",), ("web",), ("agent", "--node-name", "n1")], ids=lambda words: words[0]
+)
+def test_programs_too_say_in_one_sentence_what_is_wrong_with_a_configuration(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """One that is broken, and one that is not there; the operator's log is no place for a trace, either."""
+    (tmp_path / "broken").write_text("clusters: [\n")
+    for name, words in (("broken", "error: kubeconfig: while parsing"), ("absent", "there is no such file")):
+        found = subprocess.run(
+            [sys.executable, "-m", "apportion", *command, "--kubeconfig", tmp_path / name],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert found.returncode in (1, 2), found.stderr
+        assert words in found.stderr
+        assert len(found.stderr.splitlines()) == 1, found.stderr
 
 
 def test_every_command_with_a_kubeconfig_has_a_context() -> None:

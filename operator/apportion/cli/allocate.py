@@ -21,10 +21,9 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world
 from apportion.api.claimconfig import as_asked, check_configuration
-from apportion.api.policy import AllocationPolicySpec
+from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cli import document
-from apportion.dra import reading
 from apportion.errors import BrokenInput
 from apportion.settings import DRIVERS
 
@@ -69,7 +68,10 @@ def command(
             document.write(_answer_line(line, terms, programs, ours))
         return
     try:
-        world = _as_asked(read_world(document.load(document.read(file)), programs), ours)
+        raw = document.load(document.read(file))
+        if isinstance(raw, Mapping) and "items" in raw:
+            raise BrokenInput("a list of objects is no world; `apportion fit --world` reads it")  # noqa: TRY301 - as what else is wrong with it
+        world = _as_asked(read_world(raw, programs), ours)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
@@ -93,11 +95,11 @@ def _as_asked(world: World, drivers: Collection[str]) -> World:
 def _terms(file: Path | None, strategy: Strategy | None) -> Terms:
     if file is None:
         return Terms(strategy or Strategy.LEAST_FRAGMENTATION)
-    raw = document.load(document.read(file))
-    if not isinstance(raw, Mapping) or raw.get("kind") != "AllocationPolicy":
-        raise document.refuse(f"--policy {file}: this is no AllocationPolicy")
     try:
-        spec = AllocationPolicySpec.from_json(reading.table(raw, "spec"))
+        raw = document.load(document.read(file))
+        if not isinstance(raw, Mapping) or raw.get("kind") != "AllocationPolicy":
+            raise BrokenInput("this is no AllocationPolicy")  # noqa: TRY301 - as what else is wrong with it
+        spec = AllocationPolicy.from_json({"metadata": {"name": file.name}, **raw}).spec
     except BrokenInput as error:
         raise document.refuse(f"--policy {file}: {error}") from None
     return Terms(strategy or Strategy(spec.strategy.value), ladder_of(spec))

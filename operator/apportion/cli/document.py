@@ -45,15 +45,11 @@ def lines(file: Path) -> Iterator[bytes]:
 
 
 def load(data: bytes) -> Any:
-    """Decode JSON or YAML; raises BrokenInput when it is neither."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+    """Decode JSON or one document of YAML; raises BrokenInput when it is neither."""
+    found = load_all(data)
+    if len(found) > 1:
+        raise BrokenInput(f"{len(found)} documents, where one is wanted")
+    return found[0] if found else None
 
 
 def load_all(data: bytes) -> list[Any]:
@@ -62,10 +58,11 @@ def load_all(data: bytes) -> list[Any]:
         return [orjson.loads(data)]
     except orjson.JSONDecodeError:
         pass
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         return [each for each in yaml.load_all(data, Loader=loader) if each is not None]
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: text that is no UTF-8, or a date that there is not (2026-02-30).
         raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
 
 

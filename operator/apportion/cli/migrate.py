@@ -4,7 +4,7 @@ In: workloads, of a file or of a cluster; the cluster, live or from a file. Out:
 where it would fit now, what blocks it; as a table, JSON, or YAML to apply. Exit status: 0 all would be served, 1 something would not fit, 2 bad input.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +19,10 @@ from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
 from apportion.cli.world.live import read_live
 from apportion.cli.world.objects import contents_of, objects_of
-from apportion.cli.world.options import Context, Kubeconfig
+from apportion.cli.world.options import Context, Kubeconfig, keep_quiet
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.reading import Json
 from apportion.errors import ApportionError
 
 _OUTPUTS = ("table", "json", "yaml")
@@ -61,6 +62,7 @@ def migrate(
         raise document.refuse(f"-o {output}: there are {', '.join(_OUTPUTS)}")
     if sum((file is not None, everywhere, file is None and namespace is not None)) != 1:
         raise document.refuse("give one of -f FILE, -n NAMESPACE, -A")
+    keep_quiet()
     try:
         snapshot, workloads = _read(file, namespace, cluster, kubeconfig, context)
         classes = snapshot.managed.extended_resources
@@ -87,19 +89,24 @@ def _read(
     own = objects_of(file) if file is not None else []
     if cluster is not None:
         objects, version = contents_of(cluster)
-        world = World(objects, version)
-        for error in world.unreadable():
-            raise error
-        snapshot = world.snapshot
+        snapshot = _snapshot(objects, version)
         if file is None:
             found = workloads_of(objects)
             return snapshot, [each for each in found if namespace in (None, each.namespace)]
     else:
         asked = WORKLOADS if file is None else ()
         objects, live, version = read_live(kubeconfig, asked, namespace or "", context)
-        snapshot = World(objects, version).snapshot
+        snapshot = _snapshot(objects, version)
         own = own or live
     return snapshot, list(workloads_of(own, namespace or "default"))
+
+
+def _snapshot(objects: Iterable[Json], version: str) -> Snapshot:
+    """Return what is known of a cluster; objects that cannot be read are named on standard error."""
+    world = World(objects, version)
+    for found in world.unreadable():
+        typer.echo(f"left out: {found}", err=True)
+    return world.snapshot
 
 
 def _table(plans: Sequence[Plan], fits: Sequence[Fit]) -> None:

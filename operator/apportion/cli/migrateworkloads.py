@@ -63,7 +63,7 @@ class Workload:
         """The pod: an object with metadata and spec."""
         found: Any = self.source
         for step in self.path:
-            found = found[step]
+            found = found.get(step, {}) if isinstance(found, Mapping) else found[step]
         return found if isinstance(found, Mapping) else {}
 
 

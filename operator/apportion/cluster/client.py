@@ -6,6 +6,7 @@ its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
 """
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -16,13 +17,14 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
+import yaml
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion import metrics
 from apportion.cluster.answer import decoded, error_of, refusal
 from apportion.cluster.kinds import ResourceKind
-from apportion.errors import ApiError, ApportionError, Missing, Unanswered, Unreachable
+from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -54,9 +56,10 @@ async def connect(
     `kubeconfig` may be several files in one text, as in the variable KUBECONFIG; `context` is one of theirs, default: the current one.
     `patience` (seconds) bounds every request but lists and watches, with its retries after 429; `manager` is the field manager
     of every write.
-    Raises ApiError when neither configuration can be read.
+    Raises BrokenInput for a kubeconfig that is none, ApiError when there is no way to a server.
     """
     settings = kubernetes.Configuration()
+    _require_a_file(kubeconfig)
     try:
         if kubeconfig is not None:
             await config.load_kube_config(
@@ -65,9 +68,24 @@ async def connect(
         else:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError) as error:
-        raise ApiError(f"no way to the API server: {error}") from None
+        unnamed = (
+            ""
+            if kubeconfig is not None
+            else "no kubeconfig is named (--kubeconfig, KUBECONFIG), and this is no pod: "
+        )
+        raise ApiError(f"no way to the API server: {unnamed}{error}") from None
+    except (ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
+        # The library that reads a kubeconfig takes its form for granted.
+        raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
     settings.connection_pool_maxsize = 64
     return Client(settings, patience=patience, manager=manager)
+
+
+def _require_a_file(kubeconfig: Path | None) -> None:
+    """Raise BrokenInput where none of the files of a kubeconfig is there."""
+    files = str(kubeconfig).split(os.pathsep) if kubeconfig is not None else []
+    if files and not any(Path(each).expanduser().exists() for each in files if each):
+        raise BrokenInput(f"kubeconfig: {kubeconfig}: there is no such file")
 
 
 async def require_version(client: "Client") -> tuple[int, int]:

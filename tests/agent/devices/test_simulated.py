@@ -1,9 +1,11 @@
 """The simulated backend refuses what a driver refuses, and forgets nothing."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from apportion.agent.devices.simulated.simulation import load
 from apportion.agent.devices.values import Health, PartitionPlace, Placement
 from apportion.errors import BrokenInput, Busy, HardwareError, Lost, NoRoom, Unsupported
 from tests.agent.places import H100, MakeBackend, partition_place
@@ -148,3 +150,12 @@ def test_an_unknown_model_or_field_is_named(make_backend: MakeBackend) -> None:
         make_backend(cards=[{"model": "H1000"}])
     with pytest.raises(BrokenInput, match=r"cards.0.cuont"):
         make_backend(cards=[{"model": "910B4", "cuont": 2}])
+
+
+@pytest.mark.parametrize("text", ["cards: [", "state: 2026-02-30", "- a"])
+def test_a_simulation_file_that_is_none_is_named_in_one_sentence(tmp_path: Path, text: str) -> None:
+    """Also one with a date that there is not, which the YAML library refuses in a way of its own."""
+    path = tmp_path / "node.yaml"
+    path.write_text(text)
+    with pytest.raises(BrokenInput, match=rf"simulation file {re.escape(str(path))}: [^\n]+$"):
+        load(path)

@@ -196,6 +196,7 @@ def test_what_is_wrong_is_named_by_file_field_and_reason(tmp_path: Path, name: s
     ("text", "reason"),
     [
         ("devices: {", "is no YAML: "),
+        ("devices: 2026-02-30", "is no YAML: day is out of range"),
         ("- a", "is no object with a list devices"),
         ("devices: {}", "devices: is no list"),
         ("device: []", "device: is not known"),

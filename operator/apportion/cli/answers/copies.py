@@ -64,12 +64,11 @@ class Copies:
         # As admission and API server make a pod: gated, not bound, requests from limits.
         spec["schedulingGates"] = [{"name": GATE}]
         spec.pop("nodeName", None)
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            asked = container.get("resources") or {}
-            container["resources"] = {
-                **asked,
-                "requests": {**asked.get("limits", {}), **asked.get("requests", {})},
-            }
+        for part in ("initContainers", "containers"):
+            spec[part] = [
+                _requesting(container, at)
+                for at, container in reading.rows(spec, part, at=f"{self.namespace}/{self.name}: spec")
+            ]
         labels = reading.table(reading.table(own, "metadata"), "labels", at="metadata")
         return {
             "kind": "Pod",
@@ -119,6 +118,13 @@ def copies_of(objects: Sequence[Json], namespace: str) -> tuple[list[Copies], li
         raise BrokenInput(f"its claims are of several namespaces: {', '.join(sorted(places))}")
     claims = {name: spec for (_, _, name), spec in specs.items()}
     return [Copies("-".join(claims)[:40], places.pop(), 1, None, claims)], []
+
+
+def _requesting(container: Json, at: str) -> Json:
+    """Return a container that requests what it is limited to, if it says nothing else."""
+    asked, inside = reading.table(container, "resources", at=at), f"{at}.resources"
+    requests = {**reading.table(asked, "limits", at=inside), **reading.table(asked, "requests", at=inside)}
+    return {**container, "resources": {**asked, "requests": requests}}
 
 
 def _of_workload(found: Workload, specs: Mapping[tuple[str, str, str], Json]) -> Copies:

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import yaml
-
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect, require_version
@@ -45,11 +43,7 @@ async def connect_as_user(kubeconfig: Path | None, context: str | None, manager:
         kubeconfig = Path.home() / _USERS_OWN
     if kubeconfig is None and context is not None:
         raise BrokenInput("there is no kubeconfig that could have a context", field="--context")
-    try:
-        return await connect(kubeconfig, context=context, manager=manager)
-    except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
-        # The library that reads a kubeconfig takes its form for granted.
-        raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
+    return await connect(kubeconfig, context=context, manager=manager)
 
 
 async def _read(

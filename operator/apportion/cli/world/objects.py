@@ -5,7 +5,7 @@ In: a file: what `apportion snapshot` or `kubectl get -o yaml` writes. Out: its 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apportion.cli import document
 from apportion.cluster import kinds
@@ -43,8 +43,17 @@ def key_of(raw: Json) -> Key:
 
 
 def objects_of(file: Path) -> list[Json]:
-    """Return the objects of a file: documents of YAML, JSON, Lists. Raises BrokenInput."""
-    return contents_of(file)[0]
+    """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput."""
+    return [_without_nulls(each) for each in contents_of(file)[0]]
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return JSON without fields that are null: to the API server they are absent (`limits:` with nothing below it)."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    return value
 
 
 def contents_of(file: Path) -> tuple[list[Json], str]:

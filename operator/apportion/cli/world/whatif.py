@@ -6,14 +6,16 @@ bound to it and the claims that are allocated there. A further node has the devi
 
 import copy
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from apportion.api.contract import GUARD
 from apportion.cli.world.objects import key_of, kind_of
 from apportion.cluster import kinds
 from apportion.dra.claim import Claim
+from apportion.dra.node import Node
 from apportion.dra.reading import Json
+from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 
 MOST_ADDED = 1000
@@ -43,10 +45,19 @@ def node_like(objects: Iterable[Json], name: str, new: str) -> Iterator[Json]:
     """Yield the Node and the slices of a further, empty node of this new name."""
     for each in objects:
         kind = kind_of(each)
-        if kind == kinds.NODES and key_of(each).name == name:
+        if kind == kinds.NODES and key_of(each).name == name and _is_read(Node.from_json, each):
             yield _renamed_node(each, new)
-        elif kind == kinds.SLICES and _spec(each).get("nodeName") == name:
+        elif kind == kinds.SLICES and _spec(each).get("nodeName") == name and _is_read(Slice.from_json, each):
             yield _renamed_slice(each, name, new)
+
+
+def _is_read(read: Callable[[Json], object], raw: Json) -> bool:
+    """Say whether an object can be read; one that cannot is left out by the world, which says so."""
+    try:
+        read(raw)
+    except BrokenInput:
+        return False
+    return True
 
 
 def _renamed_node(raw: Json, new: str) -> Json:
@@ -82,7 +93,7 @@ def _is_on(raw: Json, names: Collection[str]) -> bool:
         return key_of(raw).name in names
     if kind in {kinds.SLICES, kinds.PARTITIONS, kinds.PODS}:
         return spec.get("nodeName") in names
-    if kind == kinds.CLAIMS and (raw.get("status") or {}).get("allocation") is not None:
+    if kind == kinds.CLAIMS and _is_read(Claim.from_json, raw):
         allocation = Claim.from_json(raw).allocation
         return allocation is not None and allocation.node in names
     return False

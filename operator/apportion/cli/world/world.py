@@ -15,6 +15,7 @@ from apportion.cli.world.objects import Key, key_of, kind_of
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra import reading
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
@@ -53,7 +54,7 @@ class World:
         self.reserve()
 
     def put(self, raw: Json) -> None:
-        """Add or replace an object; one that decides nothing is left out. Raises BrokenInput for one without a name."""
+        """Add or replace an object; one that decides nothing is left out. Raises BrokenInput for one without a name, or with a UID that is no text."""
         kind = kind_of(raw)
         if kind is None:
             return
@@ -105,7 +106,10 @@ class World:
     def unreadable(self) -> list[BrokenInput]:
         """Return what is wrong with the objects that cannot be read."""
         return [
-            BrokenInput(f"{each.kind.name} {each.name}: {each.error.reason}", field=each.error.field)
+            BrokenInput(
+                str(each.error),
+                field=f"{each.kind.name} {'/'.join(filter(None, (each.namespace, each.name)))}",
+            )
             for each in self.snapshot.broken.values()
         ]
 
@@ -145,8 +149,8 @@ def features_of(version: str) -> Features:
 
 
 def _identified(raw: Json, key: Key) -> Mapping[str, Any]:
-    """Return the object with a UID."""
+    """Return the object with a UID. Raises BrokenInput for one that is no text."""
     metadata = raw["metadata"]
-    if metadata.get("uid"):
+    if reading.text(metadata, "uid", at=f"{key.kind} {key.name}: metadata", default=""):
         return raw
     return {**raw, "metadata": {**metadata, "uid": f"{key.kind}/{key.namespace}/{key.name}"}}

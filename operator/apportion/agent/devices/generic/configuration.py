@@ -91,7 +91,7 @@ def _entries(file: Path) -> list[Any]:
         raise BrokenInput(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BrokenInput("is no UTF-8") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
         raise BrokenInput(f"is no YAML: {' '.join(str(error).split())}") from None
     if found is None:
         return []

@@ -114,10 +114,10 @@ def load(path: Path) -> tuple[Simulation, Path]:
         # JSON is YAML, so one parser reads both.
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         simulation = Simulation.model_validate(raw or {})
-    except (OSError, yaml.YAMLError) as error:
-        raise BrokenInput(f"simulation file {path}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise BrokenInput(f"simulation file {path}: {first['msg']}", field=field) from None
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise BrokenInput(f"simulation file {path}: {' '.join(str(error).split())}") from None
     return simulation, path.with_name(simulation.state or f"{path.name}.state.json")

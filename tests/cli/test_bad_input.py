@@ -1,0 +1,113 @@
+"""What people type: files and options that are wrong end each command with one sentence that names them, never with a trace."""
+
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from apportion.__main__ import app
+from tests.cli.worlds import two_cards
+
+POLICY = "kind: AllocationPolicy\nmetadata: {name: p}\nspec: "
+WORKLOADS = """
+kind: Deployment
+metadata: {name: d, namespace: team}
+spec:
+  template:
+    spec:
+      initContainers:
+      containers:
+      - {name: main, resources: {limits: , requests: {nvidia.com/gpu: 1}}}
+---
+kind: JobSet
+metadata: {name: j, namespace: team}
+spec: {replicatedJobs: [{name: a, template: {spec: {}}}]}
+"""
+CLAIMED = """
+kind: ResourceClaim
+metadata: {name: c, namespace: team}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+---
+kind: Pod
+metadata: {name: p, namespace: team}
+spec: {containers: [main], resourceClaims: [{name: g, resourceClaimName: c}]}
+"""
+FILES = {
+    "torn": "kind: [",
+    "dated": "kind: Pod\nmetadata: {name: p, creationTimestamp: 2026-02-30}",
+    "list": '{"kind": "List", "items": []}',
+    "typed": POLICY + "{deviceClasses: {names: [gpu]}, strategy: Best}",
+    "claimed": CLAIMED,
+    "world": json.dumps({"nodes": [{"name": "n"}], "claims": []}),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("allocate -f torn", "neither JSON nor YAML"),
+        ("allocate -f dated", "neither JSON nor YAML: day is out of range"),
+        ("allocate -f list", "a list of objects is no world; `apportion fit --world` reads it"),
+        ("allocate -f world --policy torn", "--policy torn: neither JSON nor YAML"),
+        ("allocate -f world --policy dated", "--policy dated: neither JSON nor YAML"),
+        ("allocate -f world --policy world", "--policy world: this is no AllocationPolicy"),
+        ("allocate -f world --policy typed", "--policy typed: spec.strategy: "),
+        ("free --world dated", "neither JSON nor YAML: day is out of range"),
+        ("migrate -f dated --cluster list", "neither JSON nor YAML: day is out of range"),
+        ("fit -f torn --world list", "torn: neither JSON nor YAML"),
+        ("fit -f claimed --world list", "claimed: team/p: spec.containers[0]: expected an object, found str"),
+        ("node prepare --claim-file dated", "dated: neither JSON nor YAML"),
+        ("crds --out torn/crds", "--out torn/crds: Not a directory"),
+        ("operator --health-port 99999", "--health-port"),
+        ("agent --node-name n1 --health-port -1", "--health-port"),
+    ],
+)
+def test_it_is_named_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    """Exit status 2."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, words.split())
+    assert isinstance(found.exception, SystemExit), found.exception
+    assert found.exit_code == 2
+    assert said in found.stderr
+
+
+def test_what_is_null_is_absent_as_for_the_api_server(tmp_path: Path) -> None:
+    """`limits:` with nothing below it is a common mistake, and none."""
+    (tmp_path / "w").write_text(WORKLOADS)
+    cluster = two_cards().write(tmp_path / "c")
+    found = CliRunner().invoke(
+        app, ["migrate", "-f", str(tmp_path / "w"), "--cluster", str(cluster), "-o", "json"]
+    )
+    assert isinstance(found.exception, SystemExit | None), found.exception
+    assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
+
+
+def test_an_object_that_cannot_be_read_is_left_out_and_the_others_count(tmp_path: Path) -> None:
+    """Also where nodes are taken away or added for the sake of the question; an object without a usable UID ends the command."""
+    world = two_cards().as_list()
+    for each in world["items"]:
+        if each["kind"] == "ResourceSlice" and each["spec"]["nodeName"] == "n1":
+            each["spec"]["devices"] = [1]
+        if each["kind"] == "ResourceClaim":
+            each["status"] = "none"
+    path = tmp_path / "w"
+    path.write_text(json.dumps(world))
+    for options in ("--without-node n1", "--without-node n2", "--add-nodes=1\tlike\tn1"):
+        found = CliRunner().invoke(app, ["free", "--world", str(path), *options.split(" ")])
+        assert isinstance(found.exception, SystemExit | None), found.exception
+        assert "left out: ResourceClaim team/held: status: expected an object, found str" in found.stderr
+    structlog.reset_defaults()
+    found = CliRunner().invoke(app, ["migrate", "-A", "--cluster", str(path), "-o", "json"])
+    assert json.loads(found.stdout) == {"workloads": []}, "no log is on standard output"
+    assert "left out: ResourceClaim team/held: " in found.stderr
+    world["items"][0]["metadata"]["uid"] = {}
+    path.write_text(json.dumps(world))
+    found = CliRunner().invoke(app, ["free", "--world", str(path)])
+    assert found.exit_code == 2
+    assert "metadata.uid: expected a string, found dict" in found.stderr
