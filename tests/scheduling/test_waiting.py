@@ -2,7 +2,7 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, UnknownScheduler
+from apportion.scheduling.waiting import MixedClasses, RefusedConfiguration, UnknownClasses, UnknownScheduler
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.queued import names, world
@@ -89,6 +89,19 @@ def test_an_immediate_claim_waits_without_a_pod() -> None:
     made = world()
     made.claim("c", annotations={GATE: "Immediate"})
     assert names(made) == [["c"]]
+
+
+def test_a_claim_that_spells_immediate_otherwise_is_refused_as_long_as_no_pod_names_it() -> None:
+    """It would wait for ever, and nothing would say why. With a pod it is served as any other."""
+    made = world()
+    made.claim("c", annotations={GATE: "immediate"})
+    demands, [found] = waiting_demands(made.snapshot)
+    assert demands == []
+    assert isinstance(found, RefusedConfiguration)
+    assert str(found.error) == f"metadata.annotations[{GATE}]: expected Immediate, not 'immediate'"
+    made.pod("p", "c")
+    assert names(made) == [["c"]]
+    assert waiting_demands(made.snapshot)[1] == []
 
 
 def test_claims_of_other_classes_are_the_schedulers() -> None:

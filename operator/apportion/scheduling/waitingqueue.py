@@ -14,6 +14,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.waiting import (
+    IMMEDIATE,
     MixedClasses,
     RefusedConfiguration,
     UnknownClasses,
@@ -145,6 +146,8 @@ class WaitingQueue:
             if component is not None:
                 refused = tuple(_refused(component, snapshot))
                 demand, unservable = None if refused else component, unservable + refused
+            elif not any(snapshot.users(claim)):
+                unservable += tuple(_misspelt(claim))
         else:
             missing = managed.unknown(claim)
             if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
@@ -231,6 +234,14 @@ def _refused(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[RefusedConfi
             check_configuration(claim, snapshot.state.classes, snapshot.drivers)
         except BrokenInput as error:
             yield RefusedConfiguration(claim, demand.pods, error)
+
+
+def _misspelt(claim: Claim) -> Iterator[RefusedConfiguration]:
+    """Yield a claim that no pod names and that says otherwise than Immediate that it needs none: it would wait for ever."""
+    text = claim.annotations.get(GATE)
+    if text is not None and not claim.deleting:
+        flaw = BrokenInput(f"expected {IMMEDIATE}, not {text[:40]!r}", field=f"metadata.annotations[{GATE}]")
+        yield RefusedConfiguration(claim, (), flaw)
 
 
 def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
