@@ -18,7 +18,7 @@ def demo(
         bool, typer.Option("--keep", help="Leave everything running until Ctrl-C, and print the kubeconfig.")
     ] = False,
 ) -> None:
-    """Start a control plane and four simulated nodes, install, run the examples, clean up."""
+    """Start a control plane and five simulated nodes, install, run the examples, clean up."""
     # Without a terminal there is no width to keep to; the tables need this much.
     console = Console(width=None if sys.stdout.isatty() else 132)
     if not asyncio.run(Demo(console, version=kubernetes, keep=keep).run()):

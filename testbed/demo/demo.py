@@ -4,6 +4,8 @@ In: a console, a Kubernetes version. Out: whether every example reached its expe
 """
 
 import asyncio
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,12 +55,12 @@ class Demo:
             cluster = ControlPlane(version=self._version, binaries=binaries)
             await cluster.start()
         try:
-            return await self._run_examples(cluster)
+            return await self._run_examples(cluster, binaries)
         finally:
             async with self._step("stop the control plane"):
                 await cluster.stop()
 
-    async def _run_examples(self, cluster: ControlPlane) -> bool:
+    async def _run_examples(self, cluster: ControlPlane, binaries: Binaries) -> bool:
         nodes = demo_nodes()
         installation = Installation(cluster, nodes, manifests=DEMO_MANIFESTS)
         async with self._step(f"install, {len(nodes)} nodes, operator and agents"):
@@ -73,7 +75,7 @@ class Demo:
             if self._live is None:
                 self._console.print(render(self._view, [], self._left, self._examples))
             if self._keep and reached:
-                await self._wait_until_interrupted(cluster)
+                await self._wait_until_interrupted(cluster, binaries)
             async with self._step("clean up"):
                 clean = await self._cleaned(applied)
         finally:
@@ -101,17 +103,23 @@ class Demo:
             await asyncio.sleep(_LOOK_SECONDS)
         return False
 
-    async def _wait_until_interrupted(self, cluster: ControlPlane) -> None:
+    async def _wait_until_interrupted(self, cluster: ControlPlane, binaries: Binaries) -> None:
+        folders = f"{Path(sys.executable).parent}:{binaries['kubectl'].parent}"
+        # Not wrapped: the lines are there to be copied.
         self._console.print(
-            f"\nThe cluster keeps running. In another shell:\n\n  export KUBECONFIG={cluster.kubeconfig}\n"
+            "\nThe cluster keeps running. In another shell, for kubectl and apportion:\n\n"
+            f"  export KUBECONFIG={cluster.kubeconfig}\n  export PATH={folders}:$PATH\n",
+            soft_wrap=True,
+            highlight=False,
         )
         self._console.print("Ctrl-C ends it and cleans up.")
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
+        interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
+        # A shell starts what is in its background with SIGINT ignored; kill ends the demo there.
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, interrupted.set)
+        await interrupted.wait()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(name)
 
     @asynccontextmanager
     async def _step(self, title: str) -> AsyncIterator[None]:
