@@ -17,7 +17,7 @@ from apportion.cli.answers.why import why
 from apportion.cli.world.objects import kind_of
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import NAMESPACES, NODES, QUOTAS
+from apportion.cluster.kinds import NAMESPACES, NODES, PODS, QUOTAS
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_situation, profile_request, two_cards
 from tests.clients import unanswered
@@ -192,6 +192,26 @@ def test_what_nobody_will_serve_says_why(tmp_path: Path) -> None:
     ):
         found = answer(tmp_path, cluster, what, name)
         assert (found["reason"], found["remedies"]) == (reason, []), name
+
+
+def test_a_pod_of_a_group_that_waits_as_a_whole_says_so(tmp_path: Path) -> None:
+    """It would fit by itself, and is not served before its group can be."""
+    cluster = two_cards()
+    for name, least in (("flawed", "two"), ("few", "2")):
+        cluster.claim(name, request("gpu"))
+        raw = cluster.pod(name, name)
+        raw["metadata"]["labels"] = {"apportion.dev/pod-group": name}
+        raw["metadata"]["annotations"] = {"apportion.dev/pod-group-min-count": least}
+        cluster.see(PODS, raw)
+    for what in ("pod", "claim"):
+        found = answer(tmp_path, cluster, what, "flawed")
+        assert (found["reason"], found["remedies"]) == ("BrokenGroup", [])
+        assert "metadata.annotations[apportion.dev/pod-group-min-count] is 'two'" in found["message"]
+    found = answer(tmp_path, cluster, "pod", "few")
+    assert (found["reason"], found["message"]) == (
+        "GroupIncomplete",
+        "group team/few has 1 of at least 2 pods",
+    )
 
 
 def test_what_is_served_says_where_and_what_would_be_served_says_so(tmp_path: Path) -> None:

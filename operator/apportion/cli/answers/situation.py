@@ -3,7 +3,7 @@
 In: a world, the name of a claim or pod. Out: the demand that waits, or the claims that are served, or why there is neither.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from apportion.api.contract import GATE
@@ -11,6 +11,7 @@ from apportion.cli.answers.decisions import Decisions, Reason
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.scheduling.groups import group_of
 from apportion.scheduling.waiting import UnknownScheduler, WaitingDemand, immediate, ready
 from apportion.scheduling.waitingqueue import waiting_demands
 
@@ -73,12 +74,24 @@ def _waiting(snapshot: Snapshot, decisions: Decisions, claims: Iterable[Claim], 
     uids = {claim.uid for claim in claims}
     for demand in decisions.waiting:
         if any(claim.uid in uids for claim in demand.claims) and (pod is None or pod in demand.pods):
-            return Situation(claims, demand)
+            reason = next(_groups_waiting(demand, snapshot), None)
+            return Situation(claims, demand) if reason is None else Situation(claims, reason=reason)
     for found in decisions.unserved:
         about = found.pod == pod if isinstance(found, UnknownScheduler) else found.claim.uid in uids
         if about:
             return Situation(claims, reason=decisions.unservable(found))
     return Situation(claims, reason=_left_alone(snapshot, claims[0]))
+
+
+def _groups_waiting(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[Reason]:
+    """Yield why groups of a demand's pods wait as a whole, whatever is free."""
+    for pod in demand.pods:
+        group = group_of(pod, snapshot)
+        if group is not None and group.flaw:
+            yield Reason("BrokenGroup", f"group {group.key} waits: {group.flaw}")
+        elif group is not None and len(group.pods) < group.least:
+            text = f"group {group.key} has {len(group.pods)} of at least {group.least} pods"
+            yield Reason("GroupIncomplete", text)
 
 
 def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
