@@ -44,6 +44,10 @@ class ObservedCluster:
     clock: Clock = field(default_factory=Clock)
     programs: Programs = field(default_factory=Programs)
     """Compiles the selectors."""
+    objects: dict[tuple[ResourceKind, str, str], Json] = field(default_factory=dict)
+    """What was seen last, by kind, namespace and name."""
+    debouncer: Debouncer | None = None
+    """Wakes the cycle by what is observed; None: a test does that."""
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,9 +56,13 @@ class ObservedCluster:
 
     def _wake(self) -> None:
         self.wakes += 1
+        if self.debouncer is not None:
+            self.debouncer.wake()
 
     def _wake_later(self) -> None:
         self.later += 1
+        if self.debouncer is not None:
+            self.debouncer.wake_later()
 
     def see(self, kind: ResourceKind, raw: Json, change: str = "MODIFIED") -> Json:
         """Let the snapshot observe an object in a new version."""
@@ -65,6 +73,7 @@ class ObservedCluster:
         )
         metadata["resourceVersion"] = str(self.version)
         metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        self.objects[kind, metadata.get("namespace", ""), metadata["name"]] = raw
         self.snapshot.observe(kind, change, raw)
         return raw
 

@@ -1,10 +1,11 @@
 """One large group is decided while another namespace makes single pods: how long these wait for it.
 
 In: numbers of pods and nodes. Out: seconds from the creation of a single pod until its claim is seen with devices, without the group and while
-it is decided, written and let go. Nodes that the group does not need have devices for the single pods; all want the same devices.
+it is decided, written and let go. Nodes that the group does not need have a device for each of the single pods; all want the same devices.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -22,8 +23,6 @@ from testbed.reflector import Reflector, Reflectors
 
 DEVICES: Final = 8
 """Of a node."""
-_SPARE: Final = 24
-"""Nodes more than the group needs."""
 _PACE: Final = 0.1
 """Seconds between two single pods."""
 _TOGETHER: Final = 16
@@ -135,10 +134,10 @@ class Singles:
 
 async def measure(pods: int, nodes: int, single: int, binaries: Binaries) -> Report:
     """Measure so many single pods without a group of `pods` on `nodes`, and as many at most beside it. Raises TimeoutError."""
-    each = pods // nodes
+    each, spare = pods // nodes, math.ceil(2 * single / DEVICES)
     async with AsyncExitStack() as stack:
         cluster, installation = await stack.enter_async_context(
-            cluster_of_devices(binaries, nodes + _SPARE, DEVICES)
+            cluster_of_devices(binaries, nodes + spare, DEVICES)
         )
         await OperatorProbe(installation.operator_ports[0]).acting(_ACTING_SECONDS)
         others, team = [await gated_namespace(cluster, name) for name in ("others", "team")]

@@ -1,15 +1,14 @@
 """A large group costs work in proportion to its pods, and one that is refused waits longer and longer."""
 
-from prometheus_client import REGISTRY
-
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import NODES
-from apportion.scheduling.groupdecider import LARGE
+from apportion.scheduling.grouppauses import LARGE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.deciding import Deciding
+from tests.scheduling.decisions import decisions
 from tests.scheduling.podgroups import gang, member
 from tests.scheduling.queued import fleet
 from tests.scheduling.sliced import between, until
@@ -83,23 +82,6 @@ async def test_a_large_group_that_rests_costs_a_pass_nothing(unanswered: Client)
     assert costs[1] < 1.2 * costs[0]
 
 
-async def test_a_large_group_is_served_after_its_pause(unanswered: Client) -> None:
-    """Nodes came meanwhile."""
-    world = gang(LARGE, LARGE - 1)
-    cycle = world.cycle(unanswered)
-    cycle.once()
-    world.node("more", cpu="64")
-    devices = [{"name": f"gpu-{number}"} for number in range(4)]
-    world.slice("more", "more-devices", {"devices": devices}, 1)
-    cycle.once()
-    assert world.places() == {}
-
-    world.clock.now += 60
-    cycle.once()
-
-    assert len(world.places()) == LARGE
-
-
 async def test_a_large_group_that_becomes_whole_is_served_though_nothing_else_happens(silent: Client) -> None:
     """It was incomplete, so it is skipped for a moment: the cycle wakes by itself when that is over."""
     world = fleet({f"n{number}": ("common", 4) for number in range(LARGE)})
@@ -117,9 +99,3 @@ async def test_a_large_group_that_becomes_whole_is_served_though_nothing_else_ha
     assert world.places() == {}
 
     await between(cycle, until(lambda: len(world.places()) == len(names), lambda: None))
-
-
-def decisions(*verdicts: str) -> float:
-    """Return how many decisions the metric has counted."""
-    found = [REGISTRY.get_sample_value("apportion_decisions_total", {"verdict": each}) for each in verdicts]
-    return sum(each or 0.0 for each in found)

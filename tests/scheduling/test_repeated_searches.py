@@ -13,14 +13,20 @@ from tests.scheduling.evicting import Trial, ends, holds, joins, mark_ending, tr
 PRIORITY = 5
 
 
-async def reserving(client: Client, nodes: int = 2) -> Trial:
-    """Return nodes with two GPUs each, for all of which a group waits: of each node a pod of its priority has one, one that may go the other one."""
+def held_by_equals(client: Client, nodes: int = 2) -> Trial:
+    """Return nodes with two GPUs each: of each a pod of priority PRIORITY has one, one that may go the other one."""
     made = trial(client, 2, nodes=nodes)
-    preemption = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s"}
-    made.world.policy("p", preemption=preemption, queue={"reserveAfter": "0s"})
     for node in range(1, nodes + 1):
         holds(made.world, f"equal-{node}", 0, node=f"n{node}", priority=PRIORITY)
         holds(made.world, f"low-{node}", 1, node=f"n{node}")
+    return made
+
+
+async def reserving(client: Client, nodes: int = 2) -> Trial:
+    """Return such nodes, all of which are reserved for a group."""
+    made = held_by_equals(client, nodes)
+    preemption = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s"}
+    made.world.policy("p", preemption=preemption, queue={"reserveAfter": "0s"})
     joins(made.world, *(f"member-{node}" for node in range(1, nodes + 1)), gpus=2, priority=PRIORITY)
     await made.passes()
     [reservation] = made.cycle.reserved
@@ -38,6 +44,38 @@ async def test_others_go_for_a_group_as_soon_as_the_rest_is_free(unanswered: Cli
     ends(made.world, "low-1", "low-2")
     await made.passes(1)
     assert {"member-1", "member-2"} <= made.world.places().keys()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+async def test_where_nothing_is_reserved_others_go_as_soon_as_the_rest_is_free(
+    unanswered: Client, members: int
+) -> None:
+    """For a group, or a single pod: what was not enough before is looked at again when something changed."""
+    made = held_by_equals(unanswered)
+    if members == 1:
+        waits(made.world, "member-1", 2, priority=PRIORITY)
+    else:
+        joins(made.world, "member-1", "member-2", gpus=2, priority=PRIORITY)
+    await made.passes()
+    assert made.evicted == []
+    ends(made.world, *(f"equal-{node}" for node in range(1, members + 1)))
+    await made.passes(1)
+    assert sorted(made.evicted) == [f"low-{node}" for node in range(1, members + 1)]
+
+
+async def test_where_nothing_is_reserved_nobody_is_searched_for_while_nothing_changes(
+    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But every 15 s."""
+    made = held_by_equals(unanswered)
+    joins(made.world, "member-1", "member-2", gpus=2, priority=PRIORITY)
+    await made.passes()
+    slow = Slow(made.world.clock, 0.0)
+    slow.patch(monkeypatch)
+    await made.passes(8)
+    assert slow.count == 0
+    await made.passes(2)
+    assert slow.count == 1
 
 
 async def test_others_that_are_searched_for_put_nothing_off(unanswered: Client) -> None:

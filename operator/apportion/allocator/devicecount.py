@@ -57,17 +57,32 @@ def free_by_node(state: State, demand: Demand) -> dict[str, int] | None:
     state.settle(query)
     found: dict[str, int] = {}
     for name in state.names() if demand.nodes is None else state.names().keys() & demand.nodes:
-        view = state.view(name)
-        mask = 0
-        for alternative in query.alternatives:
-            matching, errors = view.selected(alternative, state.selectors)
-            if errors:
-                return None
-            mask |= matching
-        if mask & view.shareable:
+        free = _free(state, query, name)
+        if free is None:
             return None
-        found[name] = mask & view.fit & ~view.exclusive
+        found[name] = free
     return found
+
+
+def free_on(state: State, demand: Demand, node: str) -> int | None:
+    """Return which devices of one node the demand could be allocated now, as bits by index, whatever nodes it may use.
+
+    None where it says nothing: a device can serve several demands, or a selector fails on one.
+    """
+    query = _query(state, demand)
+    state.settle(query)
+    return _free(state, query, node)
+
+
+def _free(state: State, query: Query, node: str) -> int | None:
+    view = state.view(node)
+    mask = 0
+    for alternative in query.alternatives:
+        matching, errors = view.selected(alternative, state.selectors)
+        if errors:
+            return None
+        mask |= matching
+    return None if mask & view.shareable else mask & view.fit & ~view.exclusive
 
 
 def _query(state: State, demand: Demand) -> Query:

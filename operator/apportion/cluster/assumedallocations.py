@@ -7,11 +7,14 @@ has shown a version of the claim that is later than the one on which the write
 depends: then it was carried out before that version, or never will be (ADR 13).
 """
 
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from apportion.cluster.resourceversion import number
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +28,8 @@ class Assumption:
     """resourceVersion without which the server refuses the write; None before the write was sent."""
     confirmed: bool = False
     """Whether the server said that it has carried out the write."""
+    members: tuple[tuple[tuple[str, str], str], ...] = ()
+    """The pods of groups that wait for it: namespace and name of the group, UID of the pod."""
 
     def send(self, version: str) -> None:
         """Note that the write is sent, and that the server refuses it unless the claim has this resourceVersion."""
@@ -62,10 +67,16 @@ class AssumedAllocations:
 
     def __init__(self) -> None:
         self._open: dict[str, Assumption] = {}
+        self._members: dict[tuple[str, str], Counter[str]] = {}
+        """How many assumptions each pod of a group waits for, by group."""
 
-    def assume(self, uid: str, allocation: Allocation) -> Assumption:
-        """Count the allocation as taken from now on."""
-        made = self._open[uid] = Assumption(uid, allocation)
+    def assume(self, uid: str, allocation: Allocation, pods: Iterable[Pod] = ()) -> Assumption:
+        """Count the allocation as taken from now on; `pods`: those that name the claim."""
+        self.forget(uid)
+        members = tuple(((pod.namespace, pod.group.name), pod.uid) for pod in pods if pod.group is not None)
+        made = self._open[uid] = Assumption(uid, allocation, members=members)
+        for group, pod in members:
+            self._members.setdefault(group, Counter())[pod] += 1
         return made
 
     def holds(self, assumption: Assumption) -> bool:
@@ -74,11 +85,23 @@ class AssumedAllocations:
 
     def forget(self, uid: str) -> Assumption | None:
         """Drop the assumption about a claim, if there is one."""
-        return self._open.pop(uid, None)
+        dropped = self._open.pop(uid, None)
+        for group, pod in dropped.members if dropped is not None else ():
+            waiting = self._members[group]
+            waiting[pod] -= 1
+            if not waiting[pod]:
+                del waiting[pod]
+            if not waiting:
+                del self._members[group]
+        return dropped
 
     def get(self, uid: str) -> Assumption | None:
         """Return the assumption about a claim, if there is one."""
         return self._open.get(uid)
+
+    def waiting_members(self, namespace: str, group: str) -> Collection[str]:
+        """Return the pods (UIDs) of a group that wait for the watch to show what we decided for them."""
+        return self._members.get((namespace, group), ())
 
     def settle(self, claim: Claim) -> Assumption | None:
         """Return and drop the assumption if this version of the claim is later than the one on which its write depends."""

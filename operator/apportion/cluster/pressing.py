@@ -1,17 +1,20 @@
 """presses(): whether a change is one that somebody waits for, or may be looked at together with others a moment later.
 
-In: an object before and after a change, who names which claim. Out: yes or no. Serving a pod brings five or six changes, and two
-of them let it go on: the pod names its claim, and the claim has its devices. The rest wakes no pass of its own:
-the pod is made, its claim is made before it is named, a partition is being cut, the gate is gone, the pod is bound, starts and runs.
+In: an object before and after a change, who names which claim, what is being written. Out: yes or no. Serving a pod brings five or six
+changes, and two of them let it go on: the pod names its claim, and the claim has its devices. The rest wakes no pass of its own:
+the pod is made, its claim is made before it is named, the claim has its finalizer, a partition is being cut, the gate is gone, the pod is
+bound, starts and runs. Of the pods of a group those let it go on with which enough of them have their devices.
 What is not known to be of this kind presses.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from apportion.api.contract import GATE
 from apportion.api.partition import Partition, Phase
 from apportion.cluster import kinds
+from apportion.cluster.assumedallocations import AssumedAllocations
 from apportion.cluster.indexes.podindex import PodIndex
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra.claim import Claim
@@ -20,7 +23,17 @@ from apportion.dra.pod import Pod
 _UNCUT: Final = (None, Phase.PENDING, Phase.CREATING)
 
 
-def presses(kind: ResourceKind, old: Any, new: Any, pods: PodIndex) -> bool:
+class Known(Protocol):
+    """What is known after the change (`Snapshot`)."""
+
+    pod_index: PodIndex
+    assumed: AssumedAllocations
+
+    def users(self, claim: Claim) -> Iterable[Pod]:
+        """Return the pods that name a claim."""
+
+
+def presses(kind: ResourceKind, old: Any, new: Any, known: Known) -> bool:
     """Say whether a change presses. `old` None: the object is new; `new` None: it is deleted."""
     if new is None:
         return True
@@ -28,7 +41,12 @@ def presses(kind: ResourceKind, old: Any, new: Any, pods: PodIndex) -> bool:
         case kinds.PODS:
             return not (_is_beside(new) or _awaits_its_claims(new) or _goes_on(old, new))
         case kinds.CLAIMS:
-            return not (_awaits_its_pod(old, new, pods) or _keeps_its_devices(old, new))
+            return not (
+                _awaits_its_pod(old, new, known.pod_index)
+                or _keeps_its_devices(old, new)
+                or _is_being_written(old, new, known.assumed)
+                or _awaits_its_group(old, new, known)
+            )
         case kinds.PARTITIONS:
             return not _is_being_cut(old, new)
         case kinds.DEFRAGS:
@@ -68,6 +86,29 @@ def _keeps_its_devices(old: Claim | None, new: Claim) -> bool:
     if old is None or old.allocation is None or new.deleting:
         return False
     return replace(new, version=old.version, reserved_for=old.reserved_for) == old
+
+
+def _is_being_written(old: Claim | None, new: Claim, assumed: AssumedAllocations) -> bool:
+    """Say whether a claim without devices changed, for instance has its finalizer, and the devices that it was given are being written."""
+    if old is None or old.allocation is not None or new.allocation is not None or new.deleting:
+        return False
+    return assumed.get(new.uid) is not None
+
+
+def _awaits_its_group(old: Claim | None, new: Claim, known: Known) -> bool:
+    """Say whether a claim has got its devices, and too few of the groups' pods have theirs: those of the others are being written."""
+    if old is None or old.allocation is not None or new.allocation is None or new.deleting:
+        return False
+    users = list(known.users(new))
+    return bool(users) and all(_is_of_waiting_group(pod, known) for pod in users)
+
+
+def _is_of_waiting_group(pod: Pod, known: Known) -> bool:
+    group = pod.group
+    if group is None or group.native or group.goes_first or GATE not in pod.gates:
+        return False
+    waiting = known.assumed.waiting_members(pod.namespace, group.name)
+    return known.pod_index.others(pod.namespace, group.name, waiting) < group.least
 
 
 def _is_being_cut(old: Partition | None, new: Partition) -> bool:

@@ -151,7 +151,7 @@ class Snapshot:
 
     def assume(self, claim: Claim, allocation: Allocation) -> Assumption:
         """Take the devices of a decision, before it is written."""
-        made = self.assumed.assume(claim.uid, allocation)
+        made = self.assumed.assume(claim.uid, allocation, self.users(claim))
         self._charge(claim.uid)
         return made
 
@@ -230,7 +230,7 @@ class Snapshot:
                 self.partition_epoch += 1
             case kinds.NAMESPACES | kinds.QUOTAS:
                 self.retry_epoch += self.quota_index.put(old, new)
-        (self._wake if presses(kind, old, new, self.pod_index) else self._wake_later)()
+        (self._wake if presses(kind, old, new, self) else self._wake_later)()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         before = old.allocation if old is not None else None

@@ -51,7 +51,7 @@ SLICE = 0.03
 LONGEST = 0.5
 """Seconds after which deciding ends early, so that gates are removed and new demands are seen."""
 _LONGEST_REST = 0.1
-"""Seconds at most for which the cycle rests after a pass that granted nothing: it rests as long as the pass took."""
+"""Seconds at most for which the cycle rests after a pass that granted nothing: as long as it took, but for what was new."""
 _BUSY = 0.2
 """Seconds after the beginning of a pass for which costly selectors are evaluated slowly."""
 _PAUSE = 0.003
@@ -146,7 +146,7 @@ class Cycle:
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
-        self._last = clock()
+        self._last = self._gathered = clock()
 
     @property
     def reserved(self) -> Collection[Reservation]:
@@ -175,10 +175,9 @@ class Cycle:
                 await self._debouncer.burst(
                     within=max(0.0, min(self._settings.idle, self._queue.resumes - self._clock()))
                 )
-                began = self._clock()
                 await self._in_slices()
-                if not self._queue.granted:
-                    await asyncio.sleep(min(self._clock() - began, _LONGEST_REST))
+                in_vain = self._queue.in_vain(self._clock() - self._gathered)
+                await asyncio.sleep(min(in_vain, _LONGEST_REST))
             await evaluating
         finally:
             evaluating.cancel()
@@ -220,6 +219,7 @@ class Cycle:
 
             # 2. What waits, and what can never be served?
             demands, unservable = yield from self._waiting.gather()
+            self._gathered = self._clock()
             yield None
             self._writes.make(self._extended.templates())
             self._reports.tell(len(demands), unservable)

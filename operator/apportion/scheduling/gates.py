@@ -36,6 +36,10 @@ class Gates:
         self._managed: ManagedClasses | None = None
         self._allocated: dict[str, None] = {}
         """Gated pods (UIDs) without a claim of ours that has no allocation."""
+        self._members: dict[tuple[str, str], dict[str, None]] = {}
+        """Those of each group (namespace and name)."""
+        self._groups: dict[str, tuple[str, str]] = {}
+        """The group of each."""
         self.taken: list[tuple[Pod, Claim, Pod]] = []
         """Pods that waited when `open` was last exhausted, for which claim, and for the end of which pod."""
 
@@ -63,15 +67,17 @@ class Gates:
         opened: set[str] = set()
         self.taken = []
         for pod in snapshot.pods_of(self._allocated):
-            claims = claims_of(pod, snapshot) if not ungating(pod.uid) else None
-            if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
+            if ungating(pod.uid):
                 continue
             if pod.group is not None:
                 key = pod.namespace, pod.group.name
                 if key not in whole:
-                    whole[key] = _whole(pod, snapshot, has)
+                    whole[key] = self._may_be_whole(*key, pod.group.least) and _whole(pod, snapshot, has)
                 if not whole[key]:
                     continue
+            claims = claims_of(pod, snapshot)
+            if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
+                continue
             found = taken(pod, snapshot, lambda uid: uid in opened or ungating(uid))
             if found is not None:
                 self.taken.append((pod, *found))
@@ -84,13 +90,28 @@ class Gates:
         self._cursor, changed = snapshot.changes.pods.since(self._cursor)
         if changed is None or managed is not self._managed:
             self._managed, changed = managed, [*snapshot.pod_index.gated]
-            self._allocated.clear()
+            for known in (self._allocated, self._members, self._groups):
+                known.clear()
         for uid in dict.fromkeys(changed):
             pod = snapshot.pods.get(uid)
-            if pod is not None and uid in snapshot.pod_index.gated and self._is_allocated(pod):
-                self._allocated[uid] = None
-            else:
+            group = self._groups.pop(uid, None)
+            if group is not None:
+                del self._members[group][uid]
+                if not self._members[group]:
+                    del self._members[group]
+            if pod is None or uid not in snapshot.pod_index.gated or not self._is_allocated(pod):
                 self._allocated.pop(uid, None)
+                continue
+            self._allocated[uid] = None
+            if pod.group is not None:
+                self._groups[uid] = group = pod.namespace, pod.group.name
+                self._members.setdefault(group, {})[uid] = None
+
+    def _may_be_whole(self, namespace: str, group: str, least: int) -> bool:
+        """Say whether enough pods of a group may be served, by counting those whose claims have no devices yet."""
+        index, key = self._snapshot.pod_index, (namespace, group)
+        waiting = index.gated_members.get(key, set()).difference(self._members.get(key, ()))
+        return index.others(namespace, group, waiting) >= least
 
     def _is_allocated(self, pod: Pod) -> bool:
         snapshot = self._snapshot

@@ -17,6 +17,7 @@ from apportion.scheduling.backfill.heads import key_of, members_of
 from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecision import GroupDecision
+from apportion.scheduling.grouppauses import GroupPauses
 from apportion.scheduling.groups import Queued, WaitingGroup, demands_of, is_current_group
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.overlimit import OverLimit
@@ -26,12 +27,6 @@ TURN = 0.03
 """Seconds after which others are decided before the decision about a group goes on."""
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
-LARGE = 32
-"""Demands from which on a group that was refused rests: to try it takes as long as to try so many demands."""
-_OTHERS = 50
-"""Seconds that others get for each second in which a large group was looked at and not served."""
-_FIRST_REST, _LONGEST_REST = 1.0, 30.0
-"""Seconds."""
 
 
 class GroupDecider:
@@ -42,36 +37,29 @@ class GroupDecider:
         self._clock = clock
         self._since: dict[str, float] = {}
         """When a group was first seen incomplete."""
-        self._skipped: dict[str, float] = {}
-        """Until when a large group that was not served is not looked at, by group."""
-        self._now = 0.0
-        """When this pass began, by the clock."""
+        self._pauses = GroupPauses(decider.reservations, clock)
         self.resumes = math.inf
-        """When the first of the groups that this pass skips is looked at, by the clock."""
+        """When the first of the groups that this pass skips is looked at though nothing happens, by the clock."""
         self._begun: dict[str, GroupDecision] = {}
         """Decisions that have begun, by group."""
         self.granted = 0
         """Claims granted in the latest turn of a group."""
-        self._rests: dict[str, tuple[float, float]] = {}
-        """Until when a large group that was refused rests, and for how many seconds, by group."""
-
-    def skips(self, key: str) -> bool:
-        """Say whether a group (`namespace/name`) is not looked at in this pass: it is large and was not served."""
-        return self._skipped.get(key, 0.0) > self._now
+        self.spent = 0.0
+        """Seconds that the turns of groups took in this pass."""
 
     def start(self) -> Callable[[str], bool]:
-        """Start a pass; returns `skips`, which gives the same answer until its end: a group that its queue leaves out stays skipped."""
-        self._now = self._clock()
-        return self.skips
+        """Start a pass; returns which groups (`namespace/name`) it does not look at: they are large and were not served."""
+        self._pauses.start(self._begun)
+        return self._pauses.skips
 
     def begin(self, groups: Iterable[WaitingGroup]) -> None:
         """Start a pass over these groups; all others but those that are skipped are forgotten."""
-        self._skipped = {key: until for key, until in self._skipped.items() if self.skips(key)}
-        self.resumes = min(self._skipped.values(), default=math.inf)
-        kept = {group.pod_group.key for group in groups} | self._skipped.keys()
-        self._since = {key: at for key, at in self._since.items() if key in kept}
-        self._rests = {key: rest for key, rest in self._rests.items() if key in kept}
-        for key in self._begun.keys() - kept:
+        self.spent = 0.0
+        self.resumes, skips = self._pauses.resumes, self._pauses.skips
+        kept = {group.pod_group.key for group in groups}
+        self._pauses.keep(kept)
+        self._since = {key: at for key, at in self._since.items() if key in kept or skips(key)}
+        for key in [each for each in self._begun if each not in kept and not skips(each)]:
             self._release(key)
 
     def begin_reservations(
@@ -79,7 +67,7 @@ class GroupDecider:
     ) -> None:
         """Start a pass of the reservations (as their `begin`); none stays behind which others of a cohort would wait."""
         reservations, quotas = self._decider.reservations, self._decider.quotas
-        reservations.begin(gone, came, groups, self.skips)
+        reservations.begin(gone, came, groups, self._pauses.skips)
         ahead: list[WaitingDemand] = []
         for each in tuple(reservations.reserved):
             if quotas.stands_back(members_of(each.head), ahead):
@@ -89,6 +77,13 @@ class GroupDecider:
 
     def advance(self, group: WaitingGroup, capacity: HostCapacity) -> Iterator[None]:
         """Begin to decide about a group, or go on with it, as long as its turn lasts; yields where others may run."""
+        began = self._clock()
+        try:
+            yield from self._advance(group, capacity)
+        finally:
+            self.spent += self._clock() - began
+
+    def _advance(self, group: WaitingGroup, capacity: HostCapacity) -> Iterator[None]:
         self.granted = 0
         key = group.pod_group.key
         decision = self._begun.get(key)
@@ -111,7 +106,16 @@ class GroupDecider:
         self.granted = decision.granted - before
         decision.seconds += self._clock() - began
         self._end(decision, capacity)
-        self._skip(group, decision.seconds if decision.refused is not None else None)
+
+    @property
+    def being_decided(self) -> frozenset[str]:
+        """The groups being decided, by their keys in the queue."""
+        return frozenset(decision.group.key for decision in self._begun.values())
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The groups under way of which it is known how many devices they leave to others."""
+        return tuple(key for key, decision in self._begun.items() if decision.is_counted)
 
     @property
     def busy(self) -> bool:
@@ -150,12 +154,6 @@ class GroupDecider:
             self._decider.snapshot.retry_epoch += 1
             self.resumes = min(self.resumes, self._clock())
 
-    def _skip(self, group: WaitingGroup, seconds: float | None) -> None:
-        """Let others have their turn, if a large group was looked at for so long and refused (None: it was not)."""
-        if seconds is not None and len(group.pod_group.pods) >= LARGE:
-            rests, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
-            self._skipped[group.pod_group.key] = max(rests, self._clock() + seconds * _OTHERS)
-
     def _may_begin(self, group: WaitingGroup) -> bool:
         began = self._clock()
         decider = self._decider
@@ -169,11 +167,10 @@ class GroupDecider:
                 for demand in group.demands:
                     groupevents.without(decider.recorder, group, demand)
                 return False
-            until, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
-            if not decider.refusals.stands(group.key) and self._clock() >= until:
+            if not decider.refusals.stands(group.key):
                 return True
             self._clear(group)
-        self._skip(group, self._clock() - began)
+        self._pauses.looked_at(group, self._clock() - began)
         return False
 
     def _end(self, decision: GroupDecision, capacity: HostCapacity) -> None:
@@ -182,8 +179,10 @@ class GroupDecider:
         self._release(group.pod_group.key)
         if refused is None:
             if decision.granted:
-                self._rests.pop(group.pod_group.key, None)
+                self._pauses.served(group)
             return
+        rests = not isinstance(refused, OverLimit | BrokenInput)
+        self._pauses.refused(group, decision.seconds, decision.room, rests=rests)
         match refused:
             case OverLimit():
                 decider.refusals.refuse(group.key, "quota")
@@ -195,30 +194,20 @@ class GroupDecider:
                     events.broken(decider.recorder, demand, refused)
                 self._clear(group)
             case DeviceShortage():
-                self._rest(group)
                 decider.refusals.refuse(group.key, "short")
                 for demand in group.demands:
                     groupevents.too_large(decider.recorder, group, demand, refused.needed, refused.free)
                 self._clear(group)
             case DomainShortage():
-                self._rest(group)
                 decider.refusals.refuse(group.key, "domain")
                 for demand in group.demands:
                     groupevents.domain(decider.recorder, group, demand, refused)
                 self._clear(group)
             case GangRefused():
-                self._rest(group)
                 self._refuse(group, refused, capacity)
         if decision.epoch != decider.snapshot.retry_epoch:
             # Something that may let it in happened after it had been looked at in part.
             decider.refusals.forget((group.key,))
-
-    def _rest(self, group: WaitingGroup) -> None:
-        """Let a large group that was refused wait, each time twice as long."""
-        if len(group.demands) >= LARGE:
-            _, last = self._rests.get(group.pod_group.key, (0.0, 0.0))
-            seconds = min(last * 2 or _FIRST_REST, _LONGEST_REST)
-            self._rests[group.pod_group.key] = self._clock() + seconds, seconds
 
     def _refuse(self, group: WaitingGroup, answer: GangRefused, capacity: HostCapacity) -> None:
         decider = self._decider

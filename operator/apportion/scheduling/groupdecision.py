@@ -24,9 +24,11 @@ from apportion.allocator.gang.placed import PlacedMembers
 from apportion.allocator.policyterms import terms_of
 from apportion.errors import BrokenInput
 from apportion.scheduling import groupevents
+from apportion.scheduling.awaitedroom import AwaitedRoom
 from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
+from apportion.scheduling.grouppauses import LARGE
 from apportion.scheduling.groups import WaitingGroup, is_current_group
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.memberdemands import MemberDemands
@@ -50,6 +52,8 @@ class GroupDecision:
         """What was granted."""
         self.refused: Refused | None = None
         """Why the group gets nothing; None: it does, or something changed, and the next pass decides about it anew."""
+        self.room: AwaitedRoom | None = None
+        """What it lacks, if a large group was refused for devices; None: nobody has counted that."""
         self.suspended = False
         """Whether others were decided before its end."""
         self.seconds = 0.0
@@ -61,6 +65,10 @@ class GroupDecision:
         self._quotas = BatchAdmission(decider.quotas)
         self._spare: float = 0
         """Devices that are free beyond what the group needs; none before they were counted, infinite where that says nothing."""
+        self.is_counted = False
+        """Whether it is known how many devices it leaves to others."""
+        self._asked: list[Member] = []
+        """Its members, as they were asked for."""
         self._pods = frozenset(pod.uid for pod in (*group.pod_group.pods, *group.pods))
         self._managed = decider.snapshot.managed
         self._seen = decider.snapshot.changes.pods.end
@@ -106,8 +114,20 @@ class GroupDecision:
                     if isinstance(reserved, GangServed):
                         self.refused = None
                         _finished(self._grant(reserved, placed))
+                if self.refused is not None:
+                    yield from self._count(placed)
             except (OverLimit, BrokenInput) as error:
                 self.refused = error
+
+    def _count(self, placed: PlacedMembers) -> Generator[None, None, None]:
+        """Count for how many of its pods there is room, if it is large."""
+        if len(self.group.demands) < LARGE or not isinstance(placed.demands, MemberDemands):
+            return
+        self._spare = math.inf
+        decider, members = self._decider, self._asked
+        room = AwaitedRoom(self.group, members, placed.demands, decider.candidates, decider.snapshot)
+        yield from room.count()
+        self.room = room
 
     def _within_quota(
         self, placed: PlacedMembers
@@ -124,11 +144,12 @@ class GroupDecision:
     ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
         """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
         decider = self._decider
-        members = yield from self._members(demands)
+        members = self._asked = yield from self._members(demands)
         counted = count_devices(decider.snapshot.state, members, placed.demands, enough=self.group.enough)
         if isinstance(counted, DeviceShortage):
             return counted
         self._spare = math.inf if counted is None else counted
+        self.is_counted = True
         yield
         answer = yield from self._place(members, placed)
         if not isinstance(answer, GangServed):

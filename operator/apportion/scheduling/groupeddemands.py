@@ -1,7 +1,7 @@
 """GroupedDemands: the waiting demands of each pod group, followed change by change.
 
 In: the demands that came and went. Out: the queue of a pass, in which all demands of a group stand together. A group that is
-skipped costs nothing, however many pods it has.
+skipped, or of which nothing changed, costs nothing, however many pods it has.
 """
 
 from bisect import bisect_left, insort
@@ -26,6 +26,13 @@ class GroupedDemands:
         self._rows: dict[_Group, list[Row]] = {}
         self._known: dict[str, tuple[_Group, Row]] = {}
         """By key of the demand."""
+        self._made: dict[_Group, WaitingGroup] = {}
+        """Groups as they are, until something of them changes."""
+        self._groups: dict[str, _Group] = {}
+        """Those of the pods in them, by UID."""
+        self._managed = snapshot.managed
+        self._seen = -1
+        """How far the changes of pods were read."""
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> list[WaitingDemand]:
         """Note the demands that went or changed (by key), and those that came or changed; return those that are of no single group."""
@@ -40,6 +47,7 @@ class GroupedDemands:
             group, row = (pod.namespace, name), (place_of(demand, self._snapshot.managed), demand)
             insort(self._rows.setdefault(group, []), row)
             self._known[demand.key] = group, row
+            self._made.pop(group, None)
         return others
 
     def queue(
@@ -49,6 +57,7 @@ class GroupedDemands:
 
         Groups (by their keys) that `skips` names are left out.
         """
+        self._forget_changed()
         snapshot = self._snapshot
         queue: list[Queued] = []
         crossed: set[_Group] = set()
@@ -60,30 +69,54 @@ class GroupedDemands:
                 queue.append(demand)
         for (namespace, name), rows in self._rows.items():
             if not skips(f"{namespace}/{name}"):
-                queue.append(self._waiting(rows[0][1].members[name], rows))
+                queue.append(self._waiting((namespace, name), rows[0][1].members[name], rows))
         # Groups without a waiting demand, of which some pods have their devices and wait for the others.
         for namespace, name in sorted(snapshot.pod_index.gated_members.keys() - self._rows.keys() - crossed):
             if skips(f"{namespace}/{name}"):
                 continue
-            pods = snapshot.pods_of(sorted(snapshot.pod_index.gated_members[namespace, name]))
+            pods = snapshot.pods_of(snapshot.pod_index.gated_members[namespace, name])
             gated = next((pod for pod in pods if GATE in pod.gates), None)
-            group = self._waiting(gated, ()) if gated is not None else None
+            group = self._waiting((namespace, name), gated, ()) if gated is not None else None
             if group is not None and not group.whole:
                 queue.append(group)
         return queue
 
-    def _waiting(self, pod: Pod, rows: Sequence[Row]) -> WaitingGroup:
-        """Return the group of a pod, with these demands."""
+    def _forget_changed(self) -> None:
+        """Forget the groups of which a pod or its claims changed."""
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        self._seen, changed = snapshot.changes.pods.since(self._seen)
+        if changed is None or managed is not self._managed:
+            self._managed = managed
+            self._made.clear()
+            self._groups.clear()
+            return
+        for uid in changed if self._made else ():
+            former, pod = self._groups.pop(uid, None), snapshot.pods.get(uid)
+            if former is not None:
+                self._made.pop(former, None)
+            if pod is not None and pod.group is not None:
+                self._made.pop((pod.namespace, pod.group.name), None)
+
+    def _waiting(self, name: _Group, pod: Pod, rows: Sequence[Row]) -> WaitingGroup:
+        """Return the group of this name, to which a pod belongs, with these demands."""
+        known = self._made.get(name)
+        if known is not None:
+            return known
         group = group_of(pod, self._snapshot)
         if group is None:
             raise TypeError(f"pod {pod.key} is of no group")
-        return with_demands(group, [demand for _, demand in rows], self._snapshot)
+        made = with_demands(group, [demand for _, demand in rows], self._snapshot)
+        if pod.group is not None and not pod.group.native:  # an object says how large it is
+            self._made[name] = made
+            self._groups.update(dict.fromkeys((each.uid for each in group.pods), name))
+        return made
 
     def _drop(self, key: str) -> None:
         known = self._known.pop(key, None)
         if known is None:
             return
         group, row = known
+        self._made.pop(group, None)
         rows = self._rows[group]
         del rows[bisect_left(rows, row)]
         if not rows:

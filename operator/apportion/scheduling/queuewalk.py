@@ -81,11 +81,17 @@ class QueueWalk:
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
+        self._counted: tuple[str, ...] = ()
+        """The groups being decided of which it was known what they leave to others."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
         self.ended_early = False
         """Whether the latest walk ended before the last of the queue."""
+
+    def in_vain(self, seconds: float) -> float:
+        """Return how much of so many seconds the latest walk took in vain; who has looked at a large group lets that rest instead."""
+        return 0.0 if self.granted or self._group_decider.busy else seconds - self._group_decider.spent
 
     @property
     def resumes(self) -> float:
@@ -118,21 +124,15 @@ class QueueWalk:
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
-        reached: set[str] = set()
-        unprepared: list[Queued] = []
+        reached, unprepared = set[str](), list[Queued]()
         while turns:
-            if (
-                (reached or self._group_decider.busy)
-                and (now := self._clock()) >= soon
-                and (now >= ends or self._pressing())
-            ):
-                self._reached |= reached
+            if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
+                self._reached = self._reached - self._group_decider.being_decided | reached
                 self.ended_early = True
                 break
             if self._is_stale():
                 capacity = self._read()
-            if not self._group_decider.busy:
-                turns.resume()
+            self._resume(turns)
             if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
                 self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
@@ -147,6 +147,9 @@ class QueueWalk:
             if readiness == "ready":
                 self.granted += yield from self._serve(each, capacity)
                 if self._group_decider.is_begun(each):
+                    # A turn is long: who came meanwhile has the next one, in another walk, and then the group.
+                    soon = 0.0
+                    reached.add(key_of(each))
                     turns.add(each, later=True)
                     continue
             elif readiness == "waits":
@@ -165,6 +168,13 @@ class QueueWalk:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
         self._heads.reserve(waiting)
+
+    def _resume(self, turns: Turns) -> None:
+        """Let those have their turn that were held, if groups that are being decided may leave them what they need."""
+        counted = self._group_decider.counted
+        if not self._group_decider.busy or counted != self._counted:
+            self._counted = counted
+            turns.resume()
 
     def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
         self._group_decider.begin(groups)

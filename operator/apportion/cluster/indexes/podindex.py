@@ -4,7 +4,7 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from apportion.dra.pod import Pod
 from apportion.dra.podgroup import PodGroup
@@ -80,6 +80,10 @@ class PodIndex:
     def members(self, namespace: str, group: str) -> list[str]:
         """Return the pods of a group, in a stable order."""
         return sorted(self._members.get((namespace, group), ()))
+
+    def others(self, namespace: str, group: str, pods: Iterable[str]) -> int:
+        """Return how many pods of a group there are beside these."""
+        return len(self._members.get((namespace, group), set()).difference(pods))
 
     def cut_off(self, uid: str) -> bool:
         """Say whether a deleted pod was bound and had not ended: its containers may still run.

@@ -18,6 +18,7 @@ class ChangedNodes:
         self._hosts = self._slices = self._states = -1
         """How far the changes of nodes, slices and the allocator's state were read."""
         self._log: ChangeLog[str] = ChangeLog()
+        self._others: ChangeLog[str] = ChangeLog()
         self._touched: set[str] | None = None
         """The nodes that others changed since the latest pass began; None: any may have."""
 
@@ -25,6 +26,11 @@ class ChangedNodes:
     def end(self) -> int:
         """How far the changes were read."""
         return self._log.end
+
+    @property
+    def others_end(self) -> int:
+        """The same of what others changed."""
+        return self._others.end
 
     def begin(self) -> set[str] | None:
         """Start a pass; returns the nodes that others changed since the former one began, None: any may have."""
@@ -41,14 +47,23 @@ class ChangedNodes:
         slices, self._slices = self._slices, snapshot.slice_epoch
         if hosts is None or slices != snapshot.slice_epoch:
             self._touched = None
-        elif self._touched is not None:
-            self._touched |= touched.union(hosts)
+            self._others.void()
+        else:
+            for node in touched.union(hosts):
+                self._others.add(node, most=MOST_CHANGES)
+            if self._touched is not None:
+                self._touched |= touched.union(hosts)
         if self._touched is None or hosts is None or states is None:
             self._log.void()
             return
         # What we hold and release ourselves changes what others may have.
         for node in touched.union(hosts, states):
             self._log.add(node, most=MOST_CHANGES)
+
+    def by_others_since(self, seen: int) -> frozenset[str] | None:
+        """Return the nodes that others changed; None: any may have. `seen`: the `others_end` of then."""
+        _, changed = self._others.since(seen)
+        return None if changed is None else frozenset(changed)
 
     def since(self, seen: int) -> frozenset[str] | None:
         """Return the nodes that changed after a plan was made; None: any may have. `seen`: the `end` of then."""

@@ -53,7 +53,8 @@ class Reservations(ReservedDevices):
         self._recorder = recorder
         self._clock = clock
         self._endings = NodeEndings(snapshot)
-        self._nodes = ChangedNodes(snapshot, self._endings)
+        self.nodes = ChangedNodes(snapshot, self._endings)
+        """What changed on nodes."""
         self._resumes = 0.0
         """When the next plan on all nodes may be made, by the clock."""
         self._nowhere: dict[str, tuple[int, float]] = {}
@@ -75,7 +76,7 @@ class Reservations(ReservedDevices):
             for pod in demand.pods:
                 if pod.runtime.flaw:
                     reservationevents.bad_runtime(self._recorder, pod)
-        touched = self._nodes.begin()
+        touched = self.nodes.begin()
         self._in_vain.clear()
         if not self._reserved:
             self._exceeding = frozenset()
@@ -135,7 +136,7 @@ class Reservations(ReservedDevices):
         if not any(self._is_due(key, began) and self._has_slot(each) for key, each in found.items()):
             return []
         known |= {key: each for key, each in found.items() if may_have(each)}
-        self._nodes.follow()
+        self.nodes.follow()
         # Those without one first, then the one that was planned the longest ago.
         for head in sorted(heads(known.values(), managed, self._now()), key=self._planned_at):
             if (
@@ -183,7 +184,7 @@ class Reservations(ReservedDevices):
             if found is not None and is_earlier(found, known.plan):
                 self._put(known, found)
             is_compared = found is not None or only is not None
-            known.compared = Compared(known.plan, self._nodes.end, circumstances) if is_compared else None
+            known.compared = Compared(known.plan, self.nodes.end, circumstances) if is_compared else None
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
@@ -191,7 +192,7 @@ class Reservations(ReservedDevices):
             return []
         for each in self._yielding(head):
             self.drop(key_of(each.head))
-        compared = Compared(found, self._nodes.end, circumstances)
+        compared = Compared(found, self.nodes.end, circumstances)
         made = Reservation(head, found, self._now(), self._clock(), compared=compared)
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
@@ -220,7 +221,7 @@ class Reservations(ReservedDevices):
             or is_earlier(compared.plan, plan)
         ):
             return None
-        return self._nodes.since(compared.seen)
+        return self.nodes.since(compared.seen)
 
     def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
         found = self._planned(reservation.head, reservation.plan.nodes)

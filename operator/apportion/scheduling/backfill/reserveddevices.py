@@ -77,6 +77,14 @@ class ReservedDevices:
             self._release(each)
             self._snapshot.retry_epoch += 1
 
+    def is_free(self, key: str) -> bool:
+        """Say whether devices are reserved for a head that nobody uses any more, beside those for whom others are."""
+        each = self._reserved.get(key)
+        if each is None:
+            return False
+        state, keys = self._snapshot.state, {other.key for other in self._reserved.values()}
+        return all(keys.issuperset(state.holders(result.device)) for result in each.plan.results)
+
     def nodes_changed_since(self, key: str, at: float) -> frozenset[str]:
         """Return the nodes where devices are reserved for a head, if something changed there after that moment, by the clock."""
         each = self._reserved.get(key)

@@ -38,6 +38,8 @@ class _InVain:
     """When they may be searched once more at the earliest."""
     evicts: bool
     """Whether pods could be evicted for it then, and not only waited for."""
+    seen: int
+    """How far changes of nodes were read then."""
 
 
 class Preemptors:
@@ -53,6 +55,8 @@ class Preemptors:
         self._clock = clock
         self._in_vain: dict[str, _InVain] = {}
         """By key."""
+        self._repeats = 0.0
+        """When a search on all nodes may be repeated before its time, by the clock."""
 
     def exist(self) -> bool:
         """Say whether pods may be evicted for anybody."""
@@ -96,7 +100,7 @@ class Preemptors:
             [each for *_, each, _ in nsmallest(_ASKED, (row for row in rows if row[-1] is repeats))]
             for repeats in (False, True)
         )
-        return due, repeated
+        return due, sorted(repeated, key=lambda each: self._in_vain[each.key].latest)
 
     def _resting(self, groups: Collection[WaitingGroup]) -> list[WaitingGroup]:
         """Return groups for which devices are reserved, and which this pass does not look at, because they are large and were refused."""
@@ -111,17 +115,24 @@ class Preemptors:
         ]
 
     def only(self, preemptor: Preemptor) -> frozenset[str] | None:
-        """Return the nodes on which victims are searched for one now; None: on all.
+        """Return the nodes on which victims are searched for one now; None: on all, because its time has come.
 
-        One that found none waits, unless something changed where devices are reserved for it. Searches for a group may take long: others get more time than
+        One that found none waits, unless something changed: where devices are reserved for it, else anywhere. A single demand then looks at the
+        nodes that did; a group at all, because its members may go to different ones. Searches for a group may take long: others get more time than
         they do.
         """
-        known = self._in_vain.get(preemptor.key)
+        known, now = self._in_vain.get(preemptor.key), self._clock()
         if known is None or (not known.evicts and self.may_evict(preemptor)):
             return None
-        if self._clock() < known.resumes:
+        if now < known.resumes:
             return frozenset()
-        return self._decider.reservations.nodes_changed_since(key_of(preemptor.head), known.latest)
+        reservations, key = self._decider.reservations, key_of(preemptor.head)
+        if key in reservations:
+            return reservations.nodes_changed_since(key, known.latest)
+        changed = reservations.nodes.by_others_since(known.seen)
+        if changed is None or (changed and preemptor.group is not None):
+            return frozenset(self._snapshot.state.names()) if now >= self._repeats else frozenset()
+        return changed
 
     def _goes_by_priority(self, preemptor: Preemptor) -> bool:
         """Say whether the policies of all of its claims let others go for it."""
@@ -137,7 +148,10 @@ class Preemptors:
         resumes = now + (now - began) * _OTHERS
         known = self._in_vain.get(preemptor.key)
         at = now if known is None or known.evicts != evicts else known.at
-        self._in_vain[preemptor.key] = _InVain(at, now, resumes, evicts)
+        if known is not None:
+            self._repeats = resumes
+        seen = self._decider.reservations.nodes.others_end
+        self._in_vain[preemptor.key] = _InVain(at, now, resumes, evicts, seen)
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""
