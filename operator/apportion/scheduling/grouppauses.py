@@ -55,7 +55,7 @@ class GroupPauses:
         return min((pause.until for pause in self._skipped.values()), default=math.inf)
 
     def start(self, being_decided: Collection[str]) -> None:
-        """Start a pass: what is left out stays so until its end. `being_decided`: groups."""
+        """Start a pass: what is left out stays so until its end. `being_decided`: groups that it does not leave out."""
         began = self._clock()
         self._skipped = {
             key: pause
@@ -98,8 +98,11 @@ class GroupPauses:
         if rests and len(group.demands) >= LARGE:
             pause.rest = min(pause.rest * 2 or _FIRST_REST, _LONGEST_REST)
             pause.until = max(pause.until, now + pause.rest)
-        if room is not None and room.is_short and not self._is_free(group.pod_group.key):
-            pause.others = now  # it was not in vain: what it needs is known
+        needs_all = group.served < group.pod_group.least and not self._is_free(group.pod_group.key)
+        if room is not None and room.is_short and needs_all:
+            pause.others = (
+                now  # it was not in vain: what it waits for is known, and does not come with each device
+            )
 
     def served(self, group: WaitingGroup) -> None:
         """Note that a group got devices."""
