@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,16 @@ def test_a_node_that_is_gone_has_no_room() -> None:
     state.drop_node("n2")
     bound.look(["n2"])
     assert bound.pods == 2
+
+
+@pytest.mark.parametrize(
+    ("free", "counts", "pods"),
+    [((2, 2, 2), [3, 1], 1), ((4, 0, 0), [2, 2, 3], 2), ((4, 3, 0), [2, 2, 3], 3), ((1, 1, 1), [1], 1)],
+)
+def test_members_of_several_kinds_share_the_devices_of_a_node(
+    free: tuple[int, ...], counts: list[int], pods: int
+) -> None:
+    """Each member has all of its devices on one node, and no device is counted for two."""
+    bound = bound_of(fleet(**dict(zip(NODES, free, strict=True))), counts)
+    bound.look(NODES)
+    assert bound.pods == pods
