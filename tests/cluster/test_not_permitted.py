@@ -1,14 +1,18 @@
 """A server that does not let us read a kind."""
 
 import asyncio
+import time
 
+import pytest
 from aiohttp import web
 from kubernetes_asyncio.client import Configuration
 from structlog.testing import capture_logs
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import VOLUMES
+from apportion.cluster.kinds import TAINT_RULES, VOLUMES
 from apportion.cluster.reflector import Reflector
+from testbed.beside import beside
+from tests.cluster.apiserver import ApiServer, failed
 from tests.cluster.seen import Seen
 
 
@@ -40,3 +44,18 @@ async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> No
     assert [line["event"] for line in logs] == ["reflector.refused"]
     assert reflector.synced.is_set()
     assert not reflector.listed
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_who_catches_up_does_not_wait_until_the_kind_is_asked_for_again(status: int) -> None:
+    """A server that has just started knows no roles and serves no CRDs for a moment; a leader acts only after all kinds are caught up with."""
+    async with ApiServer().serving() as server, server.client() as client:
+        server.fault = lambda _: failed(status, "not yet")
+        reflector = Reflector(client, TAINT_RULES, Seen(), optional=True)
+        async with beside(reflector.run()):
+            await asyncio.wait_for(reflector.synced.wait(), 5)
+            server.fault = lambda _: None
+            began = time.monotonic()
+            await asyncio.wait_for(reflector.catch_up(), 30)
+            assert reflector.listed
+            assert time.monotonic() - began < 2

@@ -3,7 +3,9 @@
 In: failures, and that they are over. Out: pauses, log lines.
 """
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -28,6 +30,7 @@ class Interruptions:
         self._kind = kind
         self._in_a_row = 0
         self._logged = float("-inf")
+        self._wanted = asyncio.Event()
 
     def note(self, error: Unreachable) -> float:
         """Count a failure; returns the pause in seconds."""
@@ -39,6 +42,17 @@ class Interruptions:
         else:
             self.say("reflector.unreachable", error, pause)
         return pause
+
+    async def rest(self, seconds: float) -> None:
+        """Leave the kind alone for so long, or until `end_rest`."""
+        self._wanted.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+
+    def end_rest(self) -> None:
+        """End the pause: the kind is wanted at once, and the server has answered about it."""
+        self._wanted.set()
 
     def over(self) -> None:
         """Note that the server has answered."""

@@ -99,7 +99,7 @@ class Reflector:
                     pause = self._unserved(error)
                 self._interruptions.say("reflector.refused", error, pause)
             if pause:
-                await asyncio.sleep(pause)
+                await self._interruptions.rest(pause)
 
     async def catch_up(self) -> None:
         """Return once everything that the server had accepted before this call was observed.
@@ -111,6 +111,7 @@ class Reflector:
         self._progress.aim(await self._present())
         self._lists = self._is_small()
         while self._progress.behind:
+            self._interruptions.end_rest()
             self._end_watch()
             if await self._progress.reach(within=self._proof):
                 return
@@ -139,8 +140,7 @@ class Reflector:
         while True:
             observed = self._progress.observed
             try:
-                present = await self._version_now()
-                if present >= observed:
+                if (present := await self._version_now()) >= observed:
                     return present
                 # Not believed before a whole list is (`Progress.doubt`).
                 self._lists = True
@@ -236,7 +236,7 @@ class Reflector:
         if self._optional:
             self._progress.hear()
             self.synced.set()
-            return 5 * _UNSERVED  # who begins to lead waits for what is served by then, and has half a minute
+            return 5 * _UNSERVED
         self.synced.clear()
         self._interruptions.say("reflector.not_served", error, _UNSERVED)
         return _UNSERVED
