@@ -51,8 +51,8 @@ chaos: venv ## Kill the agent again and again: `make chaos KILLS=1000 SEED=7 REP
 	@$(BIN)/python -m testbed chaos --kills $(KILLS) --seed $(SEED) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
 HOURS ?= 2
-soak: venv ## The whole under random load and kills for hours: `make soak HOURS=2 SEED=7`
-	@$(BIN)/python -m testbed soak --hours $(HOURS) --seed $(SEED) $(ARGS)
+soak: venv ## The whole behind a faulty API server, under random load and kills: `make soak HOURS=2 SEED=7`, or MINUTES=30
+	@$(BIN)/python -m testbed soak $(if $(MINUTES),--minutes $(MINUTES),--hours $(HOURS)) --seed $(SEED) $(ARGS)
 
 real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
 	@$(BIN)/python -m testbed real-node

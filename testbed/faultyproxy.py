@@ -18,9 +18,11 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+import orjson
 from aiohttp import web
 
 from testbed import kubeconfig
+from testbed.api import Json
 
 _OF_ONE_CONNECTION = frozenset(
     (
@@ -53,9 +55,10 @@ class Fault(StrEnum):
     STALE = "a read is answered as the same read was answered before"
     CUT = "a watch breaks after its next event"
     REPLAY = "a watch begins with its last events since the last list once more, in any order"
+    END = "a watch ends with an ERROR event that says 410 after its next event"
 
 
-_OF_WATCHES = (Fault.CUT, Fault.REPLAY)
+_OF_WATCHES = (Fault.CUT, Fault.REPLAY, Fault.END)
 _OF_OTHERS = (Fault.HOLD_ANSWER, Fault.LOSE_ANSWER, Fault.FAIL, Fault.GARBLE, Fault.STALE)
 """Faults of answers that end: they never happen to a watch."""
 
@@ -80,7 +83,8 @@ class Rule:
 class FaultyProxy:
     """`async with FaultyProxy(kubeconfig) as proxy:` serves on a loopback port until the end.
 
-    `rules` are looked at in order, for every exchange anew; each fault that is drawn happens. `faults` counts them.
+    `rules` are looked at in order, for every exchange anew. `faults` counts what happened: a fault that was drawn does not where another one
+    came before it, where a watch broke before its next event, or where nothing is known that could be shown again.
     """
 
     def __init__(self, source: Path, rules: Iterable[Rule] = (), *, seed: int = 0) -> None:
@@ -163,22 +167,27 @@ class FaultyProxy:
             if rule.fault not in drawn and self._random.random() < rule.chance:
                 drawn[rule.fault] = rule
                 self._used[rule] += 1
-                self.faults[rule.fault] += 1
         return drawn
+
+    def _happens(self, fault: Fault, drawn: Mapping[Fault, Rule]) -> bool:
+        """Say whether a fault was drawn, and count it if so."""
+        if fault in drawn:
+            self.faults[fault] += 1
+        return fault in drawn
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         drawn = self._drawn(request)
         body = await request.read()
-        await self._hold(drawn.get(Fault.HOLD_REQUEST))
-        if Fault.DROP_REQUEST in drawn or await self._lost():
+        await self._hold(Fault.HOLD_REQUEST, drawn)
+        if self._happens(Fault.DROP_REQUEST, drawn) or await self._lost():
             return _broken(request)
-        if Fault.THROTTLE in drawn:
+        if self._happens(Fault.THROTTLE, drawn):
             seconds = f"{drawn[Fault.THROTTLE].seconds:.0f}"
             return _status(429, "TooManyRequests", {"Retry-After": seconds})
-        if Fault.EXPIRE in drawn:
+        if self._happens(Fault.EXPIRE, drawn):
             return _status(410, "Expired")
         what = f"{request.method} {request.path_qs}"
-        if Fault.STALE in drawn and what in self._answers:
+        if what in self._answers and self._happens(Fault.STALE, drawn):
             status, answer = self._answers[what]
             return web.Response(status=status, body=answer, content_type="application/json")
         self.requests.append(what)
@@ -193,15 +202,16 @@ class FaultyProxy:
             return _broken(request)
         self.answered.append(what)
         if request.method == "GET":
-            # A client that has listed (a process that has just started) is never shown events from before its list.
-            self._events.pop(_followed(request), None)
+            # A client that has listed (more than one object, from which it sees the present version) is never shown older events.
+            if request.query.get("limit") != "1":
+                self._events.pop(_followed(request), None)
             self._remember(what, answered.status, answer)
-        await self._hold(drawn.get(Fault.HOLD_ANSWER))
-        if Fault.LOSE_ANSWER in drawn or await self._lost():
+        await self._hold(Fault.HOLD_ANSWER, drawn)
+        if self._happens(Fault.LOSE_ANSWER, drawn) or await self._lost():
             return _broken(request)
-        if Fault.FAIL in drawn:
+        if self._happens(Fault.FAIL, drawn):
             return _status(500, "InternalError")
-        if Fault.GARBLE in drawn:
+        if self._happens(Fault.GARBLE, drawn):
             return web.Response(text="<html>a page of some gateway</html>", content_type="text/html")
         return web.Response(status=answered.status, body=answer, headers=_kept(answered.headers))
 
@@ -216,10 +226,10 @@ class FaultyProxy:
         await self._whole.wait()
         return True
 
-    async def _hold(self, rule: Rule | None) -> None:
-        if rule is not None:
+    async def _hold(self, fault: Fault, drawn: Mapping[Fault, Rule]) -> None:
+        if self._happens(fault, drawn):
             with suppress(TimeoutError):
-                async with asyncio.timeout(rule.seconds):
+                async with asyncio.timeout(drawn[fault].seconds):
                     await self._go.wait()
 
     def _remember(self, what: str, status: int, answer: bytes) -> None:
@@ -235,7 +245,7 @@ class FaultyProxy:
         await response.prepare(request)
         events = self._events.setdefault(_followed(request), deque(maxlen=_MOST_REMEMBERED))
         with suppress(ConnectionError):
-            if Fault.REPLAY in drawn:
+            if events and self._happens(Fault.REPLAY, drawn):
                 for line in self._random.sample(list(events), len(events)):
                     await response.write(line)
             async for line in answered.content:
@@ -244,8 +254,11 @@ class FaultyProxy:
                 await response.write(line)
                 if b'"type":"BOOKMARK"' not in line:
                     events.append(line)
-                    if Fault.CUT in drawn:
+                    if self._happens(Fault.CUT, drawn):
                         return _broken(request)
+                    if self._happens(Fault.END, drawn):
+                        await response.write(_error_event(410, "Expired"))
+                        break
         return response
 
 
@@ -272,6 +285,16 @@ def _broken(request: web.BaseRequest) -> web.Response:
 
 
 def _status(code: int, reason: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return a refusal as the API server writes it (meta/v1 Status)."""
+    """Return a refusal as the API server writes it."""
+    return web.json_response(_said(code, reason), status=code, headers=headers)
+
+
+def _error_event(code: int, reason: str) -> bytes:
+    """Return the event by which the API server ends a watch that it cannot continue (watch.k8s.io ERROR)."""
+    return orjson.dumps({"type": "ERROR", "object": _said(code, reason)}) + b"\n"
+
+
+def _said(code: int, reason: str) -> Json:
+    """Return a refusal (meta/v1 Status)."""
     said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
-    return web.json_response({**said, "message": f"made up: {reason}"}, status=code, headers=headers)
+    return {**said, "message": f"made up: {reason}"}

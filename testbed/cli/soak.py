@@ -1,9 +1,9 @@
-"""`python -m testbed soak`: the whole product under random load for hours, while everything around it fails."""
+"""`python -m testbed soak`: the whole product under random load for minutes or hours, while everything around it fails."""
 
 import asyncio
 import secrets
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -11,18 +11,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from testbed.binaries import provide
 from testbed.cli import options
+from testbed.soak.figures import figures
 from testbed.soak.result import SoakResult
 from testbed.soak.soakrun import SoakRun
+
+_WIDTH: Final = 120
+"""Columns of the table, also where there is no terminal."""
 
 
 def soak(
     hours: Annotated[float, typer.Option(help="For how long there is load.", min=0.01)] = 2.0,
+    minutes: Annotated[
+        float | None, typer.Option(help="The same in minutes; goes before hours.", min=0.5)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the random choices; random if not given.")] = None,
     kubernetes: options.Kubernetes = options.DEFAULT_KUBERNETES,
 ) -> None:
     """Load and disturb two operators and four agents, and check invariants each second; exit 1 on any violation."""
     chosen = seed if seed is not None else secrets.randbelow(10**6)
-    result = asyncio.run(_run(hours * 3600, chosen, kubernetes, Console(stderr=True)))
+    seconds = hours * 3600 if minutes is None else minutes * 60
+    result = asyncio.run(_run(seconds, chosen, kubernetes, Console(stderr=True)))
+    Console(width=_WIDTH).print(figures(result))
     for text in result.problems:
         print(text, file=sys.stderr)
     print(result.line())
@@ -42,10 +51,16 @@ async def _run(seconds: float, seed: int, version: str, console: Console) -> Soa
         disable=not console.is_terminal,
     ) as progress:
         bar = progress.add_task("starting", total=seconds)
+        minute = 0
 
         def show(result: SoakResult) -> None:
-            faults = sum(result.faults.values()) + sum(result.disturbances.values())
-            said = f"pods served {result.served}, faults {faults}, violations {len(result.violations)}"
-            progress.update(bar, completed=progress.tasks[bar].elapsed, description=said)
+            nonlocal minute
+            disturbed, faults = sum(result.disturbances.values()), sum(result.faults.values())
+            said = f"pods {result.served}, disturbed {disturbed}, faults {faults}, violations {len(result.violations)}"
+            elapsed = progress.tasks[bar].elapsed or 0.0
+            progress.update(bar, completed=elapsed, description=said)
+            if not console.is_terminal and elapsed // 60 > minute:
+                minute = int(elapsed // 60)
+                console.print(f"minute {minute}: {said}", highlight=False)
 
         return await SoakRun(binaries, seconds=seconds, seed=seed, version=version, show=show).run()

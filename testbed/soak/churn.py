@@ -46,7 +46,7 @@ class Churn:
         self._urgent = 0
 
     async def prepare(self) -> None:
-        """Make namespaces, templates, the policy and classes of priority."""
+        """Make namespaces, templates, the policy, classes of priority, and the claims of others."""
         api = self._cluster.api
         for name, value in (*workload.PRIORITIES.items(), (workload.URGENT, 10_000)):
             await api.create(
@@ -61,6 +61,8 @@ class Churn:
         for namespace in self.namespaces:
             for template in workload.templates():
                 await api.create(f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates", template)
+        idle = _claims(await self._cluster.make_namespace("idle"))
+        await asyncio.gather(*(api.create(idle, claim) for claim in workload.idle_claims()))
 
     async def run(self) -> None:
         """Make and delete until cancelled."""

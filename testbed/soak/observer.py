@@ -22,8 +22,12 @@ class Observer:
     """`look` is called each second."""
 
     def __init__(self, installation: Installation, checker: Checker) -> None:
+        self.idle = 0.0
+        """The longest time in seconds without an allocation, also while all waited for something else."""
         self._installation = installation
         self._checker = checker
+        self._allocated = 0, time.monotonic()
+        """How often, and when this was seen first."""
         self._samples: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
         self._forgotten = 0
         self._violations: set[str] = set()
@@ -57,6 +61,9 @@ class Observer:
     def look(self) -> None:
         """Look once. Raises what a watch of the checker failed with."""
         self._checker.alive()
+        if self._checker.allocations != self._allocated[0]:
+            self._allocated = self._checker.allocations, time.monotonic()
+        self.idle = max(self.idle, time.monotonic() - self._allocated[1])
         self._violations.update(self._checker.used_by_two_containers())
         self._sample()
         self._forget()

@@ -71,6 +71,7 @@ class SoakRun:
             await churn.prepare()
             async with _meanwhile(self._observe(observer, checker, churn, disturbances)):
                 await self._load(churn, disturbances)
+                self.result.idle = observer.idle
                 began = time.monotonic()
                 self.result.left = await end(installation, checker, churn)
                 self.result.settled = time.monotonic() - began

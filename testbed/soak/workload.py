@@ -20,6 +20,8 @@ PROFILES: Final = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb")
 PRIORITIES: Final = {"soak-low": -10, "soak-high": 1000}
 URGENT: Final = "soak-urgent"
 """Before all others; pods have it that a disturbance makes."""
+IDLE: Final = 520
+"""Claims of others that nobody serves. A reflector lists fewer than that anew when its watch breaks, and resumes the watch of more (`Reflector`, `few`)."""
 POLICY: Final[Json] = {
     "apiVersion": "apportion.dev/v1alpha1",
     "kind": "AllocationPolicy",
@@ -112,6 +114,13 @@ def templates() -> Iterator[Json]:
     """Yield the ResourceClaimTemplates."""
     for name, spec in SPECS.items():
         yield {"metadata": {"name": name}, "spec": {"spec": spec}}
+
+
+def idle_claims() -> Iterator[Json]:
+    """Yield the claims that nobody serves."""
+    for number in range(IDLE):
+        spec = {"devices": {"requests": [exactly("device", "others.example.com")]}}
+        yield {"metadata": {"name": f"idle-{number:03d}"}, "spec": spec}
 
 
 def pod(name: str, *, priority: str = "", **claim: str) -> Json:

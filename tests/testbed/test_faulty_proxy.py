@@ -160,12 +160,42 @@ async def test_a_watch_breaks_and_begins_with_what_it_has_shown(
             version = found["metadata"]["resourceVersion"]
     assert proxy.faults == {Fault.CUT: 1}
     proxy.rules = [Rule(Fault.REPLAY)]
+    await api.get(f"{maps}?limit=1")  # asks for the present version only
     seen = []
     async for _, found in api.watch(maps, version):
         seen.append(found["metadata"]["name"])
         if "c" in seen:
             break
     assert seen == ["a", "b", "c"]
+
+
+async def test_a_watch_that_cannot_go_on_ends_with_an_event(proxy: FaultyProxy, api: Api, maps: str) -> None:
+    """As kube-apiserver ends one whose next events etcd has no longer; what came before has come."""
+    _, version = await api.items(maps, fieldSelector=OWN)
+    await api.create(maps, a_map())
+    proxy.rules = [Rule(Fault.END)]
+    watch = api.watch(maps, version, fieldSelector=OWN)
+    assert (await anext(watch))[0] == "ADDED"
+    with pytest.raises(ApiError) as ended:
+        await anext(watch)
+    assert ended.value.status == 410
+
+
+async def test_a_fault_that_does_not_happen_does_not_count(proxy: FaultyProxy, api: Api, maps: str) -> None:
+    """Nothing is shown again that was never shown, and a request that never arrives has no answer that could be late."""
+    _, version = await api.items(maps, fieldSelector=OWN)
+    await api.create(maps, a_map())
+    proxy.rules = [
+        Rule(Fault.REPLAY),
+        Rule(Fault.STALE, path="/m$"),
+        Rule(Fault.DROP_REQUEST, "PATCH"),
+        Rule(Fault.LOSE_ANSWER, "PATCH"),
+    ]
+    await anext(api.watch(maps, version, fieldSelector=OWN))
+    await api.get(f"{maps}/m")
+    with pytest.raises(aiohttp.ClientError):
+        await api.patch(f"{maps}/m", {"data": {"a": "1"}})
+    assert proxy.faults == {Fault.DROP_REQUEST: 1}
 
 
 async def test_a_watch_is_not_shown_what_another_one_asked_for(
