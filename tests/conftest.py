@@ -63,8 +63,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a control plane, before `-m` selects."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a control plane, before `-m` selects; the files whose tests may take longest come first."""
+    _longest_first(config, items)
     for item in items:
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
         if needed or {"node_binaries", "helm_program"} & set(getattr(item, "fixturenames", ())):
@@ -72,6 +73,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.user_properties.append((_VERSION, OLDEST if OLDEST in needed else DEFAULT))
         if OLDEST in needed:
             item.add_marker(pytest.mark.oldest)
+
+
+def _longest_first(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort by the longest time-out in a file: else one worker has minutes to go when the others have nothing left."""
+    usual = float(config.getini("timeout"))
+    allowed: dict[Path, float] = defaultdict(lambda: usual)
+    for item in items:
+        own = item.get_closest_marker("timeout")
+        if own is not None:
+            allowed[item.path] = max(allowed[item.path], float(own.args[0]))
+    items.sort(key=lambda item: -allowed[item.path])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
