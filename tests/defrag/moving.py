@@ -20,7 +20,7 @@ from apportion.scheduling.defrag.planning import Picture, Planned
 from apportion.scheduling.defrag.records import campaign_of, devices_of
 from apportion.scheduling.preemption.evictor import Refused
 from tests.cli.worlds import Cluster, allocate_what_is_assumed
-from tests.defrag.planned import cards, makes, runs, starts
+from tests.defrag.planned import cards, makes, read, runs, starts
 
 Json = dict[str, Any]
 POLICY = "tidy"
@@ -135,27 +135,27 @@ class Moving:
 
     def plan(self) -> tuple[Planned, Movables]:
         """Plan as the leader does."""
-        reader = self._reader()
-        reading = reader.gather()
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                found: Movables = end.value
-                break
+        found = read(self._reader().gather())
         names = frozenset(node.name for node in self.cluster.snapshot.nodes.values())
         spec = present(self.cluster).spec
         picture = Picture.of(spec, self.cluster.snapshot, names, found.movables, found.room)
         return picture.plan(), found
 
-    async def start(self, window: timedelta = timedelta(hours=1)) -> None:
-        """Plan, and begin to carry it out, in a window that is open for so long."""
+    async def start(
+        self, window: timedelta = timedelta(hours=1), meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """Plan, and begin to carry it out, in a window that is open for so long; `meanwhile`: called when the server has not answered yet."""
         planned, found = self.plan()
         assert planned.plan is not None, planned
-        closes = self.now() + window
-        await self._living(
-            self.campaigns.start(present(self.cluster), campaign_of(planned.plan, found, self.now(), closes))
-        )
+        campaign = campaign_of(planned.plan, found, self.now(), self.now() + window)
+
+        async def write() -> DefragPolicy | None:
+            await self.campaigns.act()
+            meanwhile()
+            written = await self._write(present(self.cluster), campaign)
+            return present(self.cluster) if written else None
+
+        await self._living(self.campaigns.start(campaign, write))
 
     async def round(self, seconds: float = 11.0) -> None:
         """Let the leader act, make a pass, and let everybody else do what they do."""

@@ -1,6 +1,7 @@
 """A small cluster whose pods have controllers, and plans for it as a leader makes them."""
 
 import copy
+from collections.abc import Generator
 from typing import Any
 
 from apportion.api.contract import GATE
@@ -84,6 +85,14 @@ def starts(cluster: Cluster, name: str, node: str) -> Json:
     return cluster.see(PODS, pod)
 
 
+def scattered(**more: str) -> Cluster:
+    """Return two cards with a small partition on each."""
+    cluster = cards()
+    runs(cluster, "a", "n1", "1g.10gb", 3, **more)
+    runs(cluster, "b", "n2", "1g.10gb", 0, **more)
+    return cluster
+
+
 def policy(cluster: Cluster, **spec: Any) -> None:
     """Make a policy that wants a whole card."""
     free = {"wholeCards": {"deviceClass": "gpu"}}
@@ -91,17 +100,21 @@ def policy(cluster: Cluster, **spec: Any) -> None:
     cluster.see(DEFRAGS, raw)
 
 
-def plan(cluster: Cluster, client: Client) -> tuple[Planned, Movables]:
-    """Plan as the leader does."""
-    candidates = cluster.cycle(client).decider.candidates
-    names = frozenset(node.name for node in cluster.snapshot.nodes.values() if not node.unschedulable)
-    scope = Scope(nodes=names, unattended=True)
-    reading = MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather()
+def read(reading: Generator[None, None, Movables]) -> Movables:
+    """Read to the end, without letting others run."""
     while True:
         try:
             next(reading)
         except StopIteration as end:
             found: Movables = end.value
-            break
+            return found
+
+
+def plan(cluster: Cluster, client: Client) -> tuple[Planned, Movables]:
+    """Plan as the leader does."""
+    candidates = cluster.cycle(client).decider.candidates
+    names = frozenset(node.name for node in cluster.snapshot.nodes.values() if not node.unschedulable)
+    scope = Scope(nodes=names, unattended=True)
+    found = read(MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather())
     [made] = cluster.snapshot.defrags.values()
     return Picture.of(made.spec, cluster.snapshot, names, found.movables, found.room).plan(), found

@@ -34,6 +34,15 @@ async def test_a_move_frees_a_card_and_the_pod_that_comes_instead_has_the_place_
     assert trial.held == set()
 
 
+async def test_nobody_is_touched_before_it_is_written_down(silent: Client) -> None:
+    """The server may take long to answer; until then the places are held, and nothing else is done."""
+    trial = scattered(silent)
+    done: list[tuple[int, bool]] = []
+    await trial.start(meanwhile=lambda: done.append((trial.acts, bool(trial.held))))
+    assert done == [(0, True)]
+    assert (trial.acts, trial.evicted) == (1, [])
+
+
 async def test_several_moves_are_made_one_after_the_other(silent: Client) -> None:
     """The second pod goes when the first one that came instead runs, and the first that went is gone."""
     trial = crowded(silent, linger=3)

@@ -58,7 +58,7 @@ class Campaigns:
         self._clock = clock
         self._wake = wake
         self._policy: DefragPolicy | None = None
-        """The policy whose plan is carried out, as it was when that began, or this replica took it over."""
+        """The policy whose plan is carried out, as it was when that began, or this replica took it over; None until the plan is written down."""
         self._campaign: Campaign | None = None
         self._asked: tuple[str, float] = ("", 0.0)
         """The pod (UID) that was asked to go last, and when."""
@@ -79,16 +79,19 @@ class Campaigns:
                 _log.info("defrag.resumed", policy=policy.metadata.name)
                 return
 
-    async def start(self, policy: DefragPolicy, campaign: Campaign) -> None:
-        """Begin with a plan, if none is being carried out: its places are held from now on, which is written down first of all."""
+    async def start(self, campaign: Campaign, write: Callable[[], Awaitable[DefragPolicy | None]]) -> None:
+        """Begin with a plan, if none is being carried out: its places are held from now on, which is written down first of all.
+
+        `write` does so; it returns the policy as it is then, None where there is none any more.
+        """
         if self.busy:
             return
-        self._take(policy, campaign)
-        written = False
+        # Without a policy nobody is touched: that begins when the campaign is written down.
+        self._take(None, campaign)
         try:
-            written = await self._wrote(campaign)
+            self._policy = await write()
         finally:
-            if not written:
+            if self._policy is None:
                 self._drop()
 
     async def run(self) -> None:
@@ -226,7 +229,7 @@ class Campaigns:
 
     # The whole. -------------------------------------------------------------------------------------------------
 
-    def _take(self, policy: DefragPolicy, campaign: Campaign | None) -> None:
+    def _take(self, policy: DefragPolicy | None, campaign: Campaign | None) -> None:
         self._policy, self._campaign = policy, campaign
         if campaign is not None:
             self._places.hold(campaign)

@@ -7,6 +7,7 @@ is taken on the event loop: who may move is read in slices, and the rest are ref
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -28,7 +29,13 @@ from apportion.scheduling.defrag.places import HeldPlaces
 from apportion.scheduling.defrag.planning import Picture, Planned, Verdict
 from apportion.scheduling.defrag.records import campaign_of, plan_record
 from apportion.scheduling.defrag.schedule import Schedule
-from apportion.scheduling.defrag.status import planned_status, policy_status, summary
+from apportion.scheduling.defrag.status import (
+    begun,
+    campaign_status,
+    planned_status,
+    policy_status,
+    summary,
+)
 from apportion.scheduling.preemption.evictions import Evicting
 
 _log = structlog.get_logger()
@@ -140,17 +147,22 @@ class DefragPolicies:
         text = summary(planned)
         if planned.verdict is Verdict.PLANNED:
             events.planned(self._recorder, policy, text)
-        record = plan_record(planned.plan, found, now)
-        status = policy_status(policy, now, next_schedule=schedule.after(now)) | planned_status(
-            policy, planned, record, opened, now
+        campaign, plan = None, planned.plan
+        if plan is not None and planned.verdict is Verdict.PLANNED and self._may_begin(policy):
+            campaign = campaign_of(plan, found, now, opened + policy.spec.window)
+        after = begun(policy, campaign) if campaign is not None else policy
+        status = policy_status(after, now, next_schedule=schedule.after(now)) | planned_status(
+            after, planned, plan_record(plan, found, now), opened, now
         )
-        written = await self._write(policy, status)
+        if campaign is None:
+            await self._write(policy, status)
+        else:
+            status |= campaign_status(campaign)
+            await self.campaigns.start(campaign, partial(self._write, policy, status))
         _log.info("defrag.planned", policy=policy.metadata.name, verdict=str(planned.verdict), plan=text)
-        if written is None or planned.plan is None or planned.verdict is not Verdict.PLANNED:
-            return
-        if policy.spec.mode is DefragMode.EVICT and not self.campaigns.busy:
-            closes = opened + policy.spec.window
-            await self.campaigns.start(written, campaign_of(planned.plan, found, now, closes))
+
+    def _may_begin(self, policy: DefragPolicy) -> bool:
+        return policy.spec.mode is DefragMode.EVICT and not self.campaigns.busy
 
     async def _made(self, policy: DefragPolicy) -> tuple[Planned, Movables]:
         reader, found = self._reader(policy), Movables()
@@ -205,10 +217,8 @@ class DefragPolicies:
 
     async def _write_campaign(self, policy: DefragPolicy, campaign: Campaign) -> bool:
         """Write what is being done; says whether it is written. Raises NotLeading and ApiError."""
-        # Absent values are written as null: a merge patch would keep those of a campaign before.
-        raw = campaign.model_dump(mode="json", by_alias=True)
         try:
-            return await self._write(policy, {"campaign": raw}) is not None
+            return await self._write(policy, campaign_status(campaign)) is not None
         except (Overtaken, Missing):
             return False
 

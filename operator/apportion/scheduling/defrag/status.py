@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from apportion.api.conditions import condition
-from apportion.api.defrag import DefragMode, DefragPlan, DefragPolicy
+from apportion.api.defrag import Campaign, DefragMode, DefragPlan, DefragPolicy
 from apportion.errors import BrokenInput
 from apportion.scheduling.defrag.planning import Planned
 
@@ -54,6 +54,18 @@ def planned_status(
         "plan": record.model_dump(mode="json", by_alias=True),
         "conditions": [kept[type_] for type_ in _CONDITIONS if type_ in kept],
     }
+
+
+def begun(policy: DefragPolicy, campaign: Campaign) -> DefragPolicy:
+    """Return a policy as it is once a plan of it is being carried out."""
+    status = policy.status.model_copy(update={"campaign": campaign})
+    return policy.model_copy(update={"status": status})
+
+
+def campaign_status(campaign: Campaign) -> dict[str, Any]:
+    """Return what is carried out, as the status has it."""
+    # Absent values are written as null: a merge patch would keep those of a campaign before.
+    return {"campaign": campaign.model_dump(mode="json", by_alias=True)}
 
 
 def summary(planned: Planned) -> str:
