@@ -5,23 +5,15 @@ from typing import Any
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import NODES
+from apportion.cluster.kinds import NODES, PODS
 from apportion.scheduling.defrag import movables
+from apportion.scheduling.defrag.movables import MovableReader, Scope
 from apportion.scheduling.defrag.records import plan_record
 from testbed.cycle import now
-from tests.cli.worlds import Cluster
 from tests.clients import silent
-from tests.defrag.planned import cards, plan, policy, runs
+from tests.defrag.planned import cards, plan, policy, read, runs, scattered
 
 __all__ = ["silent"]
-
-
-def scattered(**more: str) -> Cluster:
-    """Return two cards with a small partition on each."""
-    cluster = cards()
-    runs(cluster, "a", "n1", "1g.10gb", 3, **more)
-    runs(cluster, "b", "n2", "1g.10gb", 0, **more)
-    return cluster
 
 
 async def test_a_plan_says_who_would_move_where_and_what_is_free_then(silent: Client) -> None:
@@ -44,6 +36,33 @@ async def test_planning_changes_nothing_of_what_the_operator_decides_by(silent: 
     before, moment = dict(state.held()), state.moment
     plan(cluster, silent)
     assert (dict(state.held()), state.moment) == (before, moment)
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_what_changes_while_it_is_read_is_left_out(silent: Client, *, forgotten: bool) -> None:
+    """Its pod ends; the others may move, also if so much changed that the log of changes does not reach back."""
+    cluster = scattered()
+    names = frozenset(cluster.snapshot.state.names())
+    candidates = cluster.cycle(silent).decider.candidates
+    reading = MovableReader(cluster.snapshot, candidates, cluster.seconds(), Scope(nodes=names)).gather()
+    for _ in range(2):
+        next(reading)
+    raw = cluster.objects["Pod", "team", "a"]
+    raw["metadata"]["deletionTimestamp"] = cluster.time()
+    cluster.see(PODS, raw)
+    if forgotten:
+        cluster.snapshot.changes.claims.void()
+    found = read(reading)
+    assert [pod.name for each in found.movables for pod in found.pods[each.key]] == ["b"]
+
+
+async def test_pods_that_could_go_to_the_same_nodes_share_their_names(silent: Client) -> None:
+    """A set of thousands of names for each of tens of thousands of pods would be gigabytes."""
+    cluster = scattered()
+    policy(cluster)
+    _, found = plan(cluster, silent)
+    first, second = (each.demand.nodes for each in found.movables)
+    assert first is second is not None
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class State:
         """End of the log of node states when outcomes were last computed in advance."""
         self.hosts = HostTable()
         """Free cpu and memory of nodes."""
-        self.learned = LearnedDemand(self.selectors)
+        self.learned = LearnedDemand(self.query_cache.selectors)
         """The demand learnt from past claims."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:

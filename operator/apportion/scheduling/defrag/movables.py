@@ -72,6 +72,11 @@ class Movables:
     """What each node has left beside devices."""
     left_alone: Counter[str] = field(default_factory=Counter)
     """Why others stay, and how many claims."""
+    _nodes: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+
+    def shared(self, nodes: frozenset[str]) -> frozenset[str]:
+        """Return the one object for a set of nodes: large clusters have many pods that could go to the same nodes."""
+        return self._nodes.setdefault(nodes, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +94,33 @@ class MovableReader:
 
         `wanted`: further resources of nodes that count.
         """
-        found = Movables()
+        found, names = Movables(), {*wanted}
+        moment = self.snapshot.changes.claims.end
         for claims, pods in self._together():
             self._add(found, claims, pods)
+            if found.movables:
+                names.update(found.movables[-1].requests)
             yield
-        names = {*wanted, *(name for each in found.movables for name in each.requests)}
         for name in tuple(self.candidates.capacity().nodes):
             self._add_room(found, name, names)
             yield
-        found.movables = [each for each in found.movables if self._is_current(found, each.key)]
+        self._leave_out_changed(found, moment)
         return found
+
+    def _leave_out_changed(self, found: Movables, moment: int) -> None:
+        """Leave out what changed since a moment (the end of the log of claims); all at once, so that a picture can be taken then."""
+        _, changed = self.snapshot.changes.claims.since(moment)
+        if changed is None:
+            found.movables = [each for each in found.movables if self._is_current(found, each.key)]
+        elif changed:
+            gone = {*changed}
+            leaving = {
+                key
+                for key, claims in found.claims.items()
+                for each in claims
+                if (each.namespace, each.name) in gone
+            }
+            found.movables = [each for each in found.movables if each.key not in leaving]
 
     def of_pod(self, pod: Pod, target: str) -> Movables:
         """Return a pod with its claims, alone, or why it stays; of nodes its own and the one that it goes to count."""
@@ -138,7 +160,7 @@ class MovableReader:
         anew = tuple(replace(pod, node=None) for pod in pods)
         capacity = self.candidates.capacity()
         nodes = self.candidates.possible(WaitingDemand(claims, anew), capacity, capacity.suitable(anew))
-        nodes = nodes if scope.nodes is None else nodes & scope.nodes
+        nodes = found.shared(nodes if scope.nodes is None else nodes & scope.nodes)
         holds = {each.uid: each.allocation.results for each in claims if each.allocation is not None}
         cost = sum(self._cost(pod, claims) for pod in pods)
         asked = tuple(as_asked(each, snapshot.state.classes, snapshot.drivers) for each in claims)
