@@ -11,6 +11,7 @@ from dataclasses import replace
 from apportion.allocator.decision import Decision
 from apportion.allocator.defrag.cards import Card
 from apportion.allocator.defrag.moves import FreeCards, Movable, RoomFor
+from apportion.allocator.defrag.refusedcards import RefusedCards
 from apportion.allocator.defrag.replay import Replay
 from apportion.allocator.preemption.findvictims import find_victims
 from apportion.allocator.preemption.nodesearch import Budget, NodeSearch
@@ -44,23 +45,31 @@ def free_cards(replay: Replay, found: Sequence[Card], goal: FreeCards, terms: Te
     freed: list[Card] = []
     while chosen:
         card = chosen.popleft()
-        while (staying := _move_all(replay, card.movables, terms)) is not None and chosen:
+        asked = _in_order(replay, card.movables)
+        while (staying := _move_all(replay, asked, terms)) is not None and chosen:
             # Who finds no place finds one perhaps where the dearest of the others was to be free.
             replay.let_go(chosen.pop().key)
         if staying is None:
             freed.append(card)
         else:
             replay.let_go(card.key)
+    refused = RefusedCards(replay.state, terms)
     for card in rest:
         spent = sum(move.movable.pods for move in replay.moved)
         if len(freed) >= goal.count or (goal.most_pods is not None and spent + card.pods > goal.most_pods):
             break
-        if card not in freed and not _received(replay, card):
-            replay.keep(card.key, card.holds)
-            if _move_all(replay, card.movables, terms) is None:
-                freed.append(card)
-            else:
-                replay.let_go(card.key)
+        if (
+            card in freed
+            or _received(replay, card)
+            or refused.cover(asked := _in_order(replay, card.movables))
+        ):
+            continue
+        replay.keep(card.key, card.holds)
+        if _move_all(replay, asked, terms, refused) is None:
+            freed.append(card)
+            refused.forget()
+        else:
+            replay.let_go(card.key)
     return freed
 
 
@@ -113,7 +122,7 @@ def _room_on(
         kept = tuple(result for each in found.decision.allocations for result in each.results)
         replay.keep(ROOM, kept)
         replay.take(found.node, goal.requests)
-        staying = _move_all(replay, [by_key[each.key] for each in found.victims], terms)
+        staying = _move_all(replay, _in_order(replay, [by_key[each.key] for each in found.victims]), terms)
         if staying is None:
             return found.decision
         _undo(replay, node.node, goal)
@@ -143,15 +152,24 @@ class _Plenty(dict[str, int]):
         return 1 << 62
 
 
-def _move_all(replay: Replay, movables: Sequence[Movable], terms: Terms) -> Movable | None:
-    """Move all of them; or none, and return the one that finds no place."""
-    before = len(replay.moved)
+def _in_order(replay: Replay, movables: Sequence[Movable]) -> list[Movable]:
+    """Return those that have not moved yet, the large ones first: they have fewer places."""
     moved = {move.movable.key for move in replay.moved}
-    # Large ones first: they have fewer places.
-    for each in sorted(movables, key=lambda each: (-_size(replay, each), each.key)):
-        if each.key in moved:
-            continue
+    return sorted(
+        (each for each in movables if each.key not in moved),
+        key=lambda each: (-_size(replay, each), each.key),
+    )
+
+
+def _move_all(
+    replay: Replay, asked: Sequence[Movable], terms: Terms, refused: RefusedCards | None = None
+) -> Movable | None:
+    """Move all of them, one after the other; or none, and return the one that finds no place, which `refused` takes note of."""
+    before = len(replay.moved)
+    for number, each in enumerate(asked):
         if replay.move(each, terms, nodes=replay.state.names().keys()) is None:
+            if refused is not None:
+                refused.note(asked[: number + 1])
             replay.back(before)
             return each
     return None
