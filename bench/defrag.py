@@ -23,8 +23,10 @@ from apportion.allocator.defrag.moves import FreeCards, Movable
 from apportion.allocator.defrag.plan import Planning
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
+from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from bench.defragbaselines import Cluster, by_metric, by_vacating
 from bench.generator import ScenarioSpec, generate
@@ -122,7 +124,9 @@ def churned(nodes: int, seed: int, ended: float) -> tuple[Scenario, Held]:
 
 def planned(scenario: Scenario, held: Held, most: int) -> tuple[int, int]:
     """Return the cards that the planner's moves free, and how many they are."""
-    movables = [_movable(scenario, name, device) for name, device in held.items()]
+    # The state has the claims under their names here.
+    claims = {name: replace(scenario.claims[name], uid=name) for name in held}
+    movables = [movable(scenario.state, claims[name], device) for name, device in held.items()]
     found = Planning(scenario.state, movables, {}, TERMS).plan(FreeCards(ALL_CARDS, most))
     moves = found.moves if found is not None else ()
 
@@ -147,11 +151,10 @@ def _counted(run: Callable[[Cluster, int], None]) -> Callable[[Scenario, Held, i
     return freed
 
 
-def _movable(scenario: Scenario, name: str, device: DeviceId) -> Movable:
-    # The state has the claims under their names here.
-    claim = replace(scenario.claims[name], uid=name)
-    [node] = scenario.state.nodes_of(device)
-    return Movable(name, node, Demand((claim,)), {name: (DeviceResult("r", device),)})
+def movable(state: State, claim: Claim, device: DeviceId) -> Movable:
+    """Return what may move of a claim that has a device; the state has it under its UID."""
+    [node] = state.nodes_of(device)
+    return Movable(claim.uid, node, Demand((claim,)), {claim.uid: (DeviceResult("r", device),)})
 
 
 RUNS = {

@@ -8,7 +8,7 @@ are written from what is published of them, on the memory slices of a card; neit
 - `by_vacating` (IBM's WPM, arXiv 2409.06646): the card of which the least is used is vacated, its claims going, largest first, to the fullest cards that have a place; then the next.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -74,6 +74,7 @@ class Cluster:
     moves: int = 0
     layout: Layout = field(init=False)
     cards: list[Card] = field(init=False)
+    _kinds: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the cards."""
@@ -82,7 +83,11 @@ class Cluster:
             for name in sorted(self.state.names())
             for number in range(len(self.state.view(name).groups))
         ]
-        self.layout = Layout.of(self.group(self.cards[0]))
+        group, view = self.group(self.cards[0]), self.state.view(self.cards[0].node)
+        self.layout = Layout.of(group)
+        first: dict[str, int] = {}
+        names = [view.devices[member].name.rpartition("-")[0] for member in group.members]
+        self._kinds = tuple(first.setdefault(name, at) for at, name in enumerate(names))
 
     def group(self, card: Card) -> CounterGroup:
         """Return the counter group of a card."""
@@ -97,6 +102,15 @@ class Cluster:
             raise KeyError(device)
         group, local = view.group_of[index]
         return Card(node, group), local
+
+    def kind(self, local: int) -> int:
+        """Return the profile of a device, by the position of its first placement."""
+        return self._kinds[local]
+
+    def device(self, card: Card, local: int) -> DeviceId:
+        """Return a device of a card."""
+        view = self.state.view(card.node)
+        return view.id_of(view.groups[card.group].members[local])
 
     def occupied(self, occupancy: GroupOccupancy) -> int:
         """Return the memory slices that are taken."""
@@ -116,14 +130,18 @@ class Cluster:
 
     def move(self, key: str, card: Card, local: int) -> None:
         """Move a claim to a device of a card."""
-        view = self.state.view(card.node)
-        self.put(key, view.id_of(view.groups[card.group].members[local]))
+        self.put(key, self.device(card, local))
         self.moves += 1
 
     def put(self, key: str, device: DeviceId) -> None:
         """Let a claim have a device."""
         self.claims[key] = device
         self.state.hold(key, (DeviceResult("r", device),))
+
+    def drop(self, key: str) -> None:
+        """Let a claim have nothing."""
+        del self.claims[key]
+        self.state.release(key)
 
 
 def by_metric(cluster: Cluster, most: int) -> None:
@@ -150,7 +168,7 @@ def _changes(cluster: Cluster) -> Iterator[tuple[int, str, Card, int]]:
         for local in bits(occupancy.open):
             mask = layout.masks[local]
             rise = layout.fragmentation(occupied | mask) - before
-            coming.setdefault(_kind(cluster, local), []).append((rise, local, occupancy))
+            coming.setdefault(cluster.kind(local), []).append((rise, local, occupancy))
     for rows in coming.values():
         rows.sort(key=lambda row: row[:2])
     seen: set[tuple[GroupOccupancy, int]] = set()
@@ -163,25 +181,11 @@ def _changes(cluster: Cluster) -> Iterator[tuple[int, str, Card, int]]:
             seen.add((occupancy, local))
             mask = layout.masks[local]
             fall = layout.fragmentation(occupied & ~mask) - layout.fragmentation(occupied)
-            for rise, to, there in coming.get(_kind(cluster, local), ()):
+            for rise, to, there in coming.get(cluster.kind(local), ()):
                 others = [other for other in alike[there] if other != card]
                 if others:
                     yield fall + rise, key, others[0], to
                     break
-
-
-def _kind(cluster: Cluster, local: int) -> int:
-    """Return the profile of a device, by the position of its first placement."""
-    group = cluster.group(cluster.cards[0])
-    view = cluster.state.view(cluster.cards[0].node)
-    names = _profiles(tuple(view.devices[member].name for member in group.members))
-    return names[local]
-
-
-@cache
-def _profiles(names: tuple[str, ...]) -> Mapping[int, int]:
-    first: dict[str, int] = {}
-    return {at: first.setdefault(name.rpartition("-")[0], at) for at, name in enumerate(names)}
 
 
 def by_vacating(cluster: Cluster, most: int) -> None:
@@ -210,7 +214,7 @@ def _vacate(cluster: Cluster, claims: Sequence[tuple[int, str]], others: Sequenc
     """Move all claims to other cards in use, the fullest first; or none. Return where they went."""
     before, moves, went = dict(cluster.claims), cluster.moves, []
     for local, key in claims:
-        kind = _kind(cluster, local)
+        kind = cluster.kind(local)
         fullest = sorted(
             others, key=lambda each: (-cluster.occupied(cluster.group(each).occupancy).bit_count(), each)
         )
@@ -219,7 +223,7 @@ def _vacate(cluster: Cluster, claims: Sequence[tuple[int, str]], others: Sequenc
                 (card, to)
                 for card in fullest
                 for to in bits(cluster.group(card).occupancy.open)
-                if _kind(cluster, to) == kind
+                if cluster.kind(to) == kind
             ),
             None,
         )

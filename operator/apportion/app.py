@@ -49,7 +49,7 @@ from apportion.web.process import PageProcess, command_of
 MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
 
-_SWITCH = 0.0005
+SWITCH = 0.0005
 """Seconds after which a thread that computes lets others run."""
 
 _log = structlog.get_logger()
@@ -286,7 +286,7 @@ class App:
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:
     """Run the operator until `stop` is set. Raises ApportionError when it cannot start, or a part of it fails."""
     # While a thread evaluates a selector, the event loop waits so long for its turn after each call into the kernel.
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(SWITCH)
     new_client = partial(connect, settings.kubeconfig, patience=settings.patience, manager=MANAGER)
     async with await new_client() as client:
         version = await require_version(client)

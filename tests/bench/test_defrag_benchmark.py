@@ -66,3 +66,15 @@ def test_the_planner_frees_at_least_as_many_cards_per_move_as_the_baselines(tmp_
         assert row["moves"] <= budget
         assert ours["freed"] * row["moves"] >= row["freed"] * ours["moves"], (budget, name)
         assert ours["freed"] >= row["freed"]
+
+
+def test_a_window_is_timed_for_each_goal(tmp_path: Path) -> None:
+    """Whatever the times are: a plan is made, and the task beside it has woken in the meantime."""
+    shared("peer/scenarios.py")
+    file = tmp_path / "figures"
+    done = bench("bench.defragtimes", "--nodes", "3", "--json", file)
+    assert done.returncode == 0, done.stderr
+    rows = {row["goal"]: row for row in orjson.loads(file.read_bytes())}
+    assert len(rows) == 3
+    assert rows["8 whole cards"]["verdict"] == rows["256 whole cards"]["verdict"] == "Planned"
+    assert all(row["seconds"] > 0 < row["heldMs"]["longest"] for row in rows.values())
