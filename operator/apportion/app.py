@@ -39,6 +39,7 @@ from apportion.probes import Probes
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.defrag.policies import DefragPolicies
+from apportion.scheduling.deviceholds import DeviceHolds
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
@@ -128,6 +129,7 @@ class App:
             clock=clock,
             wake=self.debouncer.wake,
         )
+        self._holds = DeviceHolds(client, self.cycle, self._defrag.campaigns, fence=self.lease.fence)
         reflect = partial(Reflector, client, observe=self.snapshot.observe)
         self._volumes = [
             reflect(kind=kind, optional=True)
@@ -265,6 +267,7 @@ class App:
             group.create_task(self.partitions.run())
             group.create_task(self._quotas.run())
             group.create_task(self._defrag.run())
+            group.create_task(self._holds.run())
 
     async def _upkeep(self) -> None:
         synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))

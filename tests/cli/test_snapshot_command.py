@@ -118,7 +118,7 @@ def test_values_of_labels_and_what_tells_devices_apart_are_hidden_alike_everywhe
     assert "amd64" in text
     assert "GPU-00000000" in text
     world = World(found["items"], found["kubernetesVersion"])
-    decisions = Decisions(world.snapshot)
+    decisions = Decisions(world.snapshot, world.holds)
     [demand] = [each for each in decisions.waiting if "GPU-00000000" in str(each.claims[0])]
     answer = decisions.decide(demand)
     assert isinstance(answer, Decision)
@@ -135,7 +135,7 @@ def test_decisions_without_names_are_the_same(seed: int) -> None:
 
 def _decided(world: World) -> list[object]:
     """Return the answer to each demand, with the number of its node."""
-    decisions = Decisions(world.snapshot)
+    decisions = Decisions(world.snapshot, world.holds)
     numbers = {key.name: number for number, key in enumerate(world.of_kind("Node"))}
     found: list[object] = []
     for demand in decisions.waiting:

@@ -45,7 +45,7 @@ def answer(tmp_path: Path, cluster: Cluster, *options: str) -> Json:
 
 async def test_each_remedy_is_enough_and_nothing_is_served_without_one(unanswered: Client) -> None:
     """200 drawn situations: what waits is served by a new cycle with any remedy that is named, and by none as it is."""
-    situations, found = 0, Counter[str]()
+    situations, found, reasons = 0, Counter[str](), Counter[str]()
     seeds = itertools.count()
     while situations < SITUATIONS:
         seed = next(seeds)
@@ -53,12 +53,13 @@ async def test_each_remedy_is_enough_and_nothing_is_served_without_one(unanswere
         cluster.cycle(unanswered).once()
         allocate_what_is_assumed(cluster)
         world = World([*cluster.objects.values()])
-        decisions = Decisions(world.snapshot)
+        decisions = Decisions(world.snapshot, world.holds)
         before = dict(world.objects)
         for demand in waiting_demands(world.snapshot)[0][:2]:
             situations += 1
             reason = decisions.decide(demand)
             assert isinstance(reason, Reason), seed
+            reasons[reason.name] += 1
             [name] = [claim.name for claim in demand.claims]
             others = [
                 key
@@ -80,6 +81,7 @@ async def test_each_remedy_is_enough_and_nothing_is_served_without_one(unanswere
         "AddNode",
     }
     assert min(found.values()) >= 5, found
+    assert reasons["DevicesHeld"] >= 5, reasons
 
 
 def waits(world: World, key: Any) -> bool:

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from apportion.cli.world.holds import Holds
 from apportion.cli.world.objects import kind_of
 from apportion.cluster import kinds
 from tests.observedcluster import GPU, ObservedCluster, request
@@ -19,9 +20,15 @@ class Cluster(ObservedCluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.objects: dict[tuple[str, str, str], Json] = {}
+        self.holds = Holds(self.snapshot.state)
 
     def see(self, kind: kinds.ResourceKind, raw: Json, change: str = "MODIFIED") -> Json:
-        found = super().see(kind, raw, change)
+        if kind == kinds.HOLDS:
+            # The operator does not observe them: it holds what they show.
+            self.holds.put(raw)
+            found = raw
+        else:
+            found = super().see(kind, raw, change)
         metadata = found["metadata"]
         self.objects[kind.name, metadata.get("namespace", ""), metadata["name"]] = {
             "apiVersion": kind.api_version,
@@ -29,6 +36,22 @@ class Cluster(ObservedCluster):
             **found,
         }
         return found
+
+    def hold(self, purpose: str, held_for: Json, *devices: tuple[str, str], **spec: Any) -> str:
+        """Hold devices, each given by node and name, for a claim or a DefragPolicy; returns the name of the DeviceHold."""
+        name = purpose.lower() if purpose == "Move" else f"{purpose.lower()}-{held_for['name']}"
+        rows = [{"driver": GPU, "pool": node, "device": device} for node, device in devices]
+        more = {"priority": 0} if purpose != "Move" else {}
+        made = {
+            "purpose": purpose,
+            "heldFor": [held_for],
+            "count": len(rows),
+            "devices": rows,
+            **more,
+            **spec,
+        }
+        self.see(kinds.HOLDS, {"metadata": {"name": name}, "spec": made})
+        return name
 
     def anew(self) -> "Cluster":
         """Return a cluster of the same objects, of which nobody remembers anything."""
@@ -113,6 +136,14 @@ def drawn_situation(rng: random.Random) -> Cluster:
             kinds.QUOTAS,
             {"metadata": {"name": "q"}, "spec": {"namespaceSelector": {}, "resources": resources}},
         )
+    devices = [
+        (piece.availability.node or "", device.id.name)
+        for piece in cluster.snapshot.slices.values()
+        for device in piece.devices
+    ]
+    if devices and rng.random() < 0.3:
+        policy = {"kind": "DefragPolicy", "name": "tidy", "uid": "uid-tidy"}
+        cluster.hold("Move", policy, *rng.sample(sorted(devices), rng.randint(1, 4)))
     return cluster
 
 

@@ -1,9 +1,6 @@
 """The commands that only read, for a person with the role `view`, on the installation that other tests use."""
 
-import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,34 +11,14 @@ from testbed.binaries import Binaries
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from tests.e2e.tenant import GPU, PATIENCE, Tenant, claim, pod, request
-
-RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-PERSON = "person-who-views"
-PROGRAMS = Path(sys.executable).parent
+from tests.e2e.viewer import PROGRAMS, run, viewing
 
 
 @pytest.fixture
 async def person(installation: Installation) -> AsyncIterator[Path]:
     """Give the kubeconfig of a person who has the role `view` and nothing else."""
-    api = installation.cluster.api
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
-    subject = {"kind": "User", "name": PERSON, "apiGroup": "rbac.authorization.k8s.io"}
-    await api.create(RBAC, {"metadata": {"name": PERSON}, "roleRef": role, "subjects": [subject]})
-    yield installation.cluster.client_kubeconfig(PERSON)
-    await api.delete(f"{RBAC}/{PERSON}")
-
-
-async def run(program: Path, *arguments: str, kubeconfig: Path) -> tuple[int, str, str]:
-    """Run a command as the person."""
-    path = os.pathsep.join((str(PROGRAMS), os.environ.get("PATH", "")))
-    process = await asyncio.create_subprocess_exec(
-        str(program), *arguments,
-        env={**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig), "COLUMNS": "80"},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    async with viewing(installation.cluster) as kubeconfig:
+        yield kubeconfig
 
 
 async def test_a_person_with_the_view_role_sees_asks_and_takes_a_snapshot_home(

@@ -29,6 +29,7 @@ from tests.e2e.moves import (
 )
 from tests.e2e.preemptible import FIRST, on_card, protect
 from tests.e2e.tenant import GPU, LEASE, MANAGED, Tenant, claim, devices, pod, profile, request, serving
+from tests.e2e.viewer import answer, viewing
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,43 @@ class TestMoves(Moves):
                 ]
                 place = (await places(team))[successor["metadata"]["uid"]]
                 assert [f"{GPU}/{place}"] == move["target"]["devices"]
+
+    async def test_a_person_with_the_view_role_sees_what_is_held_and_why_a_claim_waits_for_it(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """While a plan is carried out nobody else gets its places: `free` counts them as held, `who` names them, and `why` what a claim waits for."""
+        for kubelet in installation.kubelets.values():
+            kubelet.stop_seconds = 30.0
+        async with viewing(installation.cluster) as person, scattered(team, "StatefulSet"):
+            for kubelet in installation.kubelets.values():
+                kubelet.stop_seconds = 0.0
+            before = await eventually(lambda: answer(person, "free"), within=SLOW)
+            assert before["holds"] == []
+            async with objects(installation, defrag("tidy", mode="Evict")):
+                [move] = (await campaign(team, "tidy", ended=False))["moves"]
+                await victim(team, move)
+                for name in ("all", "more"):
+                    await team.make(
+                        claim(name, request(CLASS, profile("1g.10gb"), count=5 if name == "all" else 1))
+                    )
+                    await team.make(pod(name, name))
+                await team.allocated("all")
+                why = await eventually(
+                    lambda: answer(person, "why", "claim", f"{team.namespace}/more"),
+                    lambda found: found.get("reason") == "DevicesHeld",
+                )
+                assert "DeviceHold move holds" in why["message"]
+                assert "DefragPolicy tidy moves" in why["message"]
+                assert {each["remedy"] for each in why["remedies"]} >= {"WaitFor"}
+                free = await answer(person, "free")
+                [held] = free["holds"]
+                assert held["name"] == "move"
+                assert {row["device"] for row in free["devices"] if row["held"]} >= {"1g.10gb"}
+                driver, node, device = move["target"]["devices"][0].split("/")
+                who = (await answer(person, "who", f"{driver}/{node}/{device}"))["holders"]
+                assert [row["claim"] for row in who] == ["DeviceHold move"]
+                assert (await campaign(team, "tidy"))["reason"] == "Completed"
+            await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
 
     async def test_an_operator_that_is_killed_before_the_eviction_goes_on_with_the_same_places(
         self, installation: Installation, team: Tenant

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from testbed.eventually import eventually
 from testbed.installation import Installation
 from tests.e2e.clusterobjects import objects
 from tests.e2e.reserved import a_second_later, comes, large_pod_is_served, reserving
-from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, pod, request
+from tests.e2e.tenant import NPU, OWN, Tenant, chip, claim, devices, pod, request
+from tests.e2e.viewer import answer, viewing
 
 
 @pytest.fixture
@@ -51,6 +53,74 @@ async def test_a_new_leader_reserves_what_its_predecessor_did(
     assert devices(await team.claim("small")) == []
     await team.delete("Pod", "old")
     await team.running("large")
+
+
+async def test_what_is_reserved_is_seen_by_who_may_view(
+    installation: Installation, team: Tenant, reserved_class: str
+) -> None:
+    """A pod that says nothing of its end waits for it, one that ends before does not, and the head knows what is held for it and from when on."""
+    async with viewing(installation.cluster) as person:
+        await comes(team, "old", reserved_class, 5, "1h")
+        await team.running("old")
+        await comes(team, "large", reserved_class, 8)
+        await team.event("large", "Reserved")
+        await a_second_later()
+        await comes(team, "silent", reserved_class, 1)
+        silent = await eventually(
+            lambda: answer(person, "why", "claim", f"{team.namespace}/silent"),
+            lambda found: found is not None and found.get("reason") == "DevicesHeld",
+        )
+        assert (
+            f"for ResourceClaim {team.namespace}/large, which waits and is expected to start at"
+            in silent["message"]
+        )
+        large = await answer(person, "why", "claim", f"{team.namespace}/large")
+        assert large["reason"] == "NotAllocated"
+        [held] = large["holds"]
+        assert "holds 8 devices" in held["message"]
+        [chips] = [
+            row for row in (await answer(person, "free"))["devices"] if row["held"] and row["device"] == "npu"
+        ]
+        assert chips["held"] == 3
+        await team.event("silent", "ClaimsNotAllocated", f"held by DeviceHold {held['name']}")
+
+        # Now the end of another pod is awaited, and an earlier one.
+        expected = held["message"].rpartition(" ")[2]
+        await comes(team, "short", reserved_class, 1, "10m")
+        await team.running("short")
+        await team.delete("Pod", "old")
+
+        async def starts() -> str:
+            found, _ = await installation.cluster.api.items(f"{OWN}/deviceholds")
+            named = [each["spec"] for each in found if each["metadata"]["name"] == held["name"]]
+            return str(named[0].get("starts", "")) if named else ""
+
+        await eventually(starts, lambda found: "" < found < expected)
+        await team.delete("Pod", "large")
+        await team.running("silent")
+        await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
+
+
+async def test_a_new_leader_puts_right_what_another_one_has_left(installation: Installation) -> None:
+    """A DeviceHold of something that nobody holds is gone soon after an operator begins to act."""
+    api, holds = installation.cluster.api, f"{OWN}/deviceholds"
+    [operator] = installation.operators
+    await operator.stop(grace=0)
+    spec = {
+        "purpose": "Reservation",
+        "heldFor": [{"kind": "ResourceClaim", "namespace": "team", "name": "gone", "uid": "gone"}],
+        "count": 1,
+        "devices": [{"driver": NPU, "pool": "ascend-910b4-a", "device": "npu-0"}],
+    }
+    body = {"apiVersion": "apportion.dev/v1alpha1", "kind": "DeviceHold", "metadata": {"name": "left"}}
+    await api.create(holds, {**body, "spec": spec})
+    operator.start()
+
+    async def left() -> list[str]:
+        found, _ = await api.items(holds)
+        return [each["metadata"]["name"] for each in found]
+
+    await eventually(left, lambda found: found == [])
 
 
 async def test_a_pod_of_high_priority_runs_where_kube_scheduler_preempts_pods_without_devices_for_it(

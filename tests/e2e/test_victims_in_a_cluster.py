@@ -14,6 +14,7 @@ from tests.e2e.clusterobjects import objects
 from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, ask_together, on_card, preemptible, protect
 from tests.e2e.quotas import quota
 from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
+from tests.e2e.viewer import answer, viewing
 
 
 class Preemption:
@@ -145,6 +146,36 @@ class TestPreemption(Preemption):
 
             assert devices(await team.claim("small")) == []
             assert "pod.preempted" not in operator.log.read_text().rpartition("operator.starting")[2]
+            await team.empty()
+
+    async def test_what_is_kept_for_the_preemptor_is_seen_by_who_may_view(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """The victim takes its time to end; a small claim, which would fit beside it, waits for what is kept, and the preemptor for the victim."""
+        kubelet = installation.kubelets["h100-b"]
+        async with viewing(installation.cluster) as person, preemptible(installation, [FIRST]):
+            kubelet.stop_seconds = 30.0
+            try:
+                await ask(team, "victim", "1g.10gb", "low")
+                await team.running("victim")
+            finally:
+                kubelet.stop_seconds = 0.0
+            await eventually(lambda: answer(person, "free"))
+            await ask(team, "whole", "7g.80gb", "high")
+            await team.event("whole", "Preempting")
+            await ask(team, "small", "1g.10gb", "low")
+            small = await eventually(
+                lambda: answer(person, "why", "claim", f"{team.namespace}/small"),
+                lambda found: found.get("reason") == "DevicesHeld",
+            )
+            assert f"for ResourceClaim {team.namespace}/whole, for which pods are evicted" in small["message"]
+            whole = await answer(person, "why", "claim", f"{team.namespace}/whole")
+            assert whole["reason"] == "NotAllocated"
+            assert [each["name"] for each in whole["holds"]] == [
+                each["name"] for each in (await answer(person, "free"))["holds"]
+            ]
+            await team.running("whole", within=2 * PATIENCE)
+            await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
             await team.empty()
 
     async def test_nobody_goes_for_a_group_where_a_budget_protects_one_of_those_that_would_have_to(

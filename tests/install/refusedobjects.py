@@ -169,6 +169,7 @@ REFUSED = [
         "guaranteed must not exceed limit",
         id="a limit below the guarantee, in other units",
     ),
+    pytest.param("DeviceHold", {"purpose": "Wish"}, "spec.purpose", id="a purpose that is not known"),
     pytest.param("DefragPolicy", {"free": {}}, "spec.free", id="a policy that wants nothing"),
     pytest.param(
         "DefragPolicy",

@@ -7,6 +7,7 @@ from testbed.binaries import Binaries
 from tests.install.rendered import combined, rendered
 
 LISTS_EVENTS = {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
+WATCHES_HOLDS = {"apiGroups": ["apportion.dev"], "resources": ["deviceholds"], "verbs": ["watch"]}
 
 
 def test_the_page_comes_with_the_component_only_and_no_port_is_opened(
@@ -17,7 +18,11 @@ def test_the_page_comes_with_the_component_only_and_no_port_is_opened(
     more = combined(binaries, tmp_path, "manifests", "manifests/components/web")
     assert _container(more)["args"] == [*_container(base)["args"], "--web-port=8090"]
     assert LISTS_EVENTS not in _named(base, "ClusterRole")["rules"]
-    assert _named(more, "ClusterRole")["rules"] == [*_named(base, "ClusterRole")["rules"], LISTS_EVENTS]
+    assert _named(more, "ClusterRole")["rules"] == [
+        *_named(base, "ClusterRole")["rules"],
+        LISTS_EVENTS,
+        WATCHES_HOLDS,
+    ]
     assert _container(more).get("ports") == _container(base).get("ports")
     for kind in ("NetworkPolicy", "Service"):
         assert _of(more, kind) == _of(base, kind)

@@ -31,12 +31,20 @@ DEFRAG: Json = {
     "schedule": "0 3 * * *",
 }
 RECLAIMS: Json = {"reclaimWithinCohort": "Any"}
+HOLD: Json = {
+    "purpose": "Move",
+    "heldFor": [{"kind": "DefragPolicy", "name": "tidy", "uid": "t-1"}],
+    "controllers": ["c-1"],
+    "count": 1,
+    "devices": [{"driver": "gpu.apportion.dev", "pool": "n1", "device": "gpu-0"}],
+}
 KINDS = {
     "Partition": ("partitions", PARTITION),
     "PartitionLayout": ("partitionlayouts", LAYOUT),
     "AllocationPolicy": ("allocationpolicies", POLICY),
     "AcceleratorQuota": ("acceleratorquotas", QUOTA),
     "DefragPolicy": ("defragpolicies", DEFRAG),
+    "DeviceHold": ("deviceholds", HOLD),
 }
 
 
@@ -121,6 +129,26 @@ ACCEPTED = [
             "moveTimeout": "10m",
         },
         id="a policy that evicts, with everything",
+    ),
+    pytest.param("DeviceHold", {}, id="places of moves"),
+    pytest.param(
+        "DeviceHold",
+        {
+            "purpose": "Reservation",
+            "heldFor": [{"kind": "ResourceClaim", "namespace": "team", "name": "large", "uid": "c-1"}],
+            "priority": -5,
+            "starts": "2026-01-01T00:00:00Z",
+            "devices": [
+                {
+                    "driver": "gpu.apportion.dev",
+                    "pool": "n1",
+                    "device": "gpu-0",
+                    "shareID": "5f1c0000-0000-4000-8000-000000000000",
+                    "consumedCapacity": {"memory": "10Gi"},
+                }
+            ],
+        },
+        id="a reserved share of a GPU",
     ),
     pytest.param("AcceleratorQuota", {}, id="a quota by class"),
     pytest.param("AcceleratorQuota", RECLAIMS | {"cohort": "x"}, id="a quota that reclaims"),

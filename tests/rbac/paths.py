@@ -174,7 +174,8 @@ class Paths:
             claims, _ = await self.api.items(self.claims)
             partitions, _ = await self.api.items(f"{OWN}/partitions")
             mig = [each for each in partitions if each["spec"]["driver"].startswith("gpu")]
-            return [each["metadata"]["name"] for each in (*claims, *mig)]
+            holds, _ = await self.api.items(f"{OWN}/deviceholds")
+            return [each["metadata"]["name"] for each in (*claims, *mig, *holds)]
 
         await eventually(left, lambda names: not names, within=40)
 

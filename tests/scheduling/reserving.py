@@ -125,7 +125,7 @@ class Reserving:
         for piece in self.world.snapshot.slices.values():
             for device in piece.devices:
                 for key in state.holders(device.id):
-                    if key.startswith("reserve:"):
+                    if key.startswith("DeviceHold reservation-"):
                         found.setdefault(key, []).append(f"{device.id.pool}/{device.id.name}")
         return found
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from apportion.api.hold import HoldPurpose, hold_key, hold_name
 from apportion.cluster.client import Client
 from apportion.scheduling.backfill.heads import members_of
 from apportion.scheduling.backfill.reservation import STARTED
@@ -96,7 +97,10 @@ class History:
         devices = [device for each in self.made.held().values() for device in each]
         assert len(devices) == len(set(devices))
         waiting = self.coming.keys() - self.started.keys()
-        keys = {f"reserve:uid-team-resourceclaims-{name}" for name in waiting}
+        keys = {
+            hold_key(hold_name(HoldPurpose.RESERVATION, f"uid-team-resourceclaims-{name}"))
+            for name in waiting
+        }
         assert self.made.held().keys() <= keys
         for each in self.made.reservations():
             if each.plan.start is not None:

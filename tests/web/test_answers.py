@@ -79,7 +79,7 @@ async def test_the_map_is_that_of_status_and_its_holders_are_those_of_who(both: 
         held = [part.holder.to_json() for row in node.cards for part in row.held]
         found = both.command("who", node.name)["holders"]
         assert sorted(held, key=str) == sorted(found, key=str)
-        assert node_rows(both.observed.snapshot, (node.name,)) == (node,)
+        assert node_rows(both.observed, (node.name,)) == (node,)
 
 
 async def test_the_queue_and_each_story_are_those_of_why(both: Both) -> None:
@@ -113,8 +113,11 @@ async def test_the_queue_and_each_story_are_those_of_why(both: Both) -> None:
 async def test_what_is_left_is_that_of_free(both: Both) -> None:
     """Each kind of device."""
     said = both.command("free")["devices"]
-    shown = [(kind.model, kind.name, left.left, left.most) for kind, left in both.observed.left().items()]
-    assert shown == [(row["model"], row["device"], row["left"], row["of"]) for row in said]
+    shown = [
+        (kind.model, kind.name, left.left, left.held, left.most)
+        for kind, left in both.observed.left().items()
+    ]
+    assert shown == [(row["model"], row["device"], row["left"], row["held"], row["of"]) for row in said]
 
 
 async def test_what_was_watched_is_answered_as_what_was_read_at_once(both: Both, unanswered: Client) -> None:

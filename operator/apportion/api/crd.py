@@ -9,6 +9,7 @@ import yaml
 
 from apportion.api import GROUP, VERSION
 from apportion.api.defrag import DefragPolicy
+from apportion.api.hold import DeviceHold
 from apportion.api.layout import PartitionLayout
 from apportion.api.model import Model
 from apportion.api.partition import Partition
@@ -102,6 +103,20 @@ DEFINITIONS = (
             _AGE,
         ),
     ),
+    Definition(
+        root=DeviceHold,
+        plural="deviceholds",
+        short="dhold",
+        columns=(
+            ("Purpose", "string", ".spec.purpose"),
+            ("Kind", "string", ".spec.heldFor[0].kind"),
+            ("Namespace", "string", ".spec.heldFor[0].namespace"),
+            ("For", "string", ".spec.heldFor[0].name"),
+            ("Devices", "integer", ".spec.count"),
+            ("Starts", "date", ".spec.starts"),
+            _AGE,
+        ),
+    ),
 )
 
 
@@ -128,7 +143,7 @@ def render(definition: Definition) -> Mapping[str, Any]:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    **({"subresources": {"status": {}}} if "status" in definition.root.model_fields else {}),
                     "additionalPrinterColumns": [
                         {"name": title, "type": type_, "jsonPath": path}
                         for title, type_, path in definition.columns
@@ -172,7 +187,7 @@ def _schema(definition: Definition) -> Schema:
     metadata: Schema = {"type": "object"}
     if definition.longest_name is not None:
         metadata["properties"] = {"name": {"type": "string", "maxLength": definition.longest_name}}
-    return {
+    found: Schema = {
         "type": "object",
         "description": root["description"],
         "required": ["spec"],
@@ -181,9 +196,12 @@ def _schema(definition: Definition) -> Schema:
             "kind": {"type": "string"},
             "metadata": metadata,
             "spec": root["properties"]["spec"],
-            "status": {key: value for key, value in root["properties"]["status"].items() if key != "default"},
         },
     }
+    status = root["properties"].get("status")
+    if status is not None:
+        found["properties"]["status"] = {key: value for key, value in status.items() if key != "default"}
+    return found
 
 
 def _yaml(document: Mapping[str, Any]) -> str:

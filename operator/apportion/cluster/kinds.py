@@ -60,6 +60,8 @@ POD_GROUPS = ResourceKind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup
 POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")
 QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")
 DEFRAGS = ResourceKind(OWN, "v1alpha1", "defragpolicies", "DefragPolicy")
+HOLDS = ResourceKind(OWN, "v1alpha1", "deviceholds", "DeviceHold")
+"""Written by the operator for people; it reads none but its own, once."""
 OPTIONAL = frozenset((TAINT_RULES, POD_GROUPS))
 """Kinds that a server may not serve: they are done without until it does."""
 OBSERVED = (

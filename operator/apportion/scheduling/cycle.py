@@ -110,7 +110,7 @@ class Cycle:
         self.quotas = decider.quotas
         guarantees = Guarantees(snapshot, decider.quotas)
         group_decider = GroupDecider(decider, clock)
-        self._preemptions = Preemptions(
+        self.preemptions = Preemptions(
             decider,
             Holders(snapshot, now, manager, guarantees),
             guarantees,
@@ -181,7 +181,7 @@ class Cycle:
             await evaluating
         finally:
             evaluating.cancel()
-            await self._preemptions.end()
+            await self.preemptions.end()
             self._queue.abandon()
             await self._writes.finished()
 
@@ -224,7 +224,7 @@ class Cycle:
             self._writes.make(self._extended.templates())
             self._reports.tell(len(demands), unservable)
             self._writes.keep(demand.key for demand in demands)
-            self._preemptions.begin(demands)
+            self.preemptions.begin(demands)
             self.places.begin(demands)
             yield None
 
@@ -238,7 +238,7 @@ class Cycle:
             if self._queue.ended_early:
                 self._debouncer.wake()
             else:
-                self._preemptions.consider(demands, self._queue.groups)
+                self.preemptions.consider(demands, self._queue.groups)
                 yield None
 
             # 6. Let autoscalers see pods that only a new node would serve.

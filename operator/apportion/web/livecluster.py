@@ -26,7 +26,7 @@ from apportion.web.observed import Observed
 _T = TypeVar("_T")
 MOST_WAITING = 32
 """Answers that may be waited for at once."""
-_OPTIONAL = kinds.OPTIONAL | {kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES}
+_OPTIONAL = kinds.OPTIONAL | {kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES}
 _PAGE = 100
 """Objects of one answer to a list: before they are packed, slices take a hundred times the memory."""
 _PACE = 0.2

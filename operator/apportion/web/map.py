@@ -44,14 +44,15 @@ def map_page(observed: Observed, page: int) -> MapPage:
     """Return a page of the map."""
     nodes = observed.nodes()
     shown = paging(len(nodes), NODES, page)
-    rows = node_rows(observed.snapshot, nodes[shown.start : shown.end])
+    rows = node_rows(observed, nodes[shown.start : shown.end])
     return MapPage(observed.counts(), observed.models(), shown, rows)
 
 
-def node_rows(snapshot: Snapshot, names: Collection[str]) -> tuple[NodeRows, ...]:
+def node_rows(observed: Observed, names: Collection[str]) -> tuple[NodeRows, ...]:
     """Return the rows of some nodes."""
+    snapshot, holds = observed.snapshot, observed.world.holds
     held: dict[DeviceId, list[Holder]] = {}
-    for holder in holders(snapshot, names):
+    for holder in holders(snapshot, holds, names):
         held.setdefault(holder.card, []).append(holder)
     cut: dict[DeviceId, list[Partition]] = {}
     for each in snapshot.partitions.values():
@@ -64,7 +65,7 @@ def node_rows(snapshot: Snapshot, names: Collection[str]) -> tuple[NodeRows, ...
         for device in piece.devices
     }
     found: dict[str, list[Card]] = {name: [] for name in names}
-    for card in cards(snapshot, names):
+    for card in cards(snapshot, holds, names):
         found[card.node].append(card)
     return tuple(
         NodeRows(

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from apportion.cli.answers.counts import counts_of
 from apportion.cli.answers.decisions import Decisions
-from apportion.cli.answers.largest import DeviceKind, Left, kind_of_device, largest
+from apportion.cli.answers.largest import DeviceKind, Left, kind_of_device
+from apportion.cli.answers.left import left_of
+from apportion.cli.world.holds import said
 from apportion.cli.world.world import World
 from apportion.scheduling.waitingqueue import WaitingQueue
 
@@ -32,7 +34,7 @@ class Observed:
 
     def decisions(self) -> Decisions:
         """Return what decides about the demands that wait now."""
-        return Decisions(self.snapshot, self._queue, self._learnt)
+        return Decisions(self.snapshot, self.world.holds, self._queue, self._learnt)
 
     def counts(self) -> Mapping[str, int]:
         """Return how many claims are served, wait, and are served by nobody as they are."""
@@ -48,8 +50,11 @@ class Observed:
 
     def left(self) -> Mapping[DeviceKind, Left]:
         """Return how many devices of each kind are left."""
-        cordoned = {node.name for node in self.snapshot.nodes.values() if node.unschedulable}
-        return dict(sorted(largest(self.snapshot.state, cordoned).items()))
+        return left_of(self.snapshot, self.world.holds)
+
+    def holds(self) -> Mapping[str, str]:
+        """Return in words what is held beside allocations, by DeviceHold."""
+        return {name: said(each) for name, each in sorted(self.world.holds.found.items())}
 
     def _counted(self) -> tuple[int, tuple[str, ...], Counter[str]]:
         if self._cards[0] != self.snapshot.slice_epoch:

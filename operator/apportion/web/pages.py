@@ -71,7 +71,7 @@ class Pages:
 
         def rows(observed: Observed) -> Any:
             known = observed.snapshot.node(name) is not None or name in observed.nodes()
-            return node_rows(observed.snapshot, (name,)) if known else None
+            return node_rows(observed, (name,)) if known else None
 
         found = await self.cluster.ask(rows)
         if found is None:
@@ -86,8 +86,8 @@ class Pages:
 
     async def free(self, _: web.Request) -> web.Response:
         """What is left."""
-        found = await self.cluster.ask(lambda observed: observed.left())
-        return self._html("free.html", page="free", found=found)
+        found, holds = await self.cluster.ask(lambda observed: (observed.left(), observed.holds()))
+        return self._html("free.html", page="free", found=found, holds=holds)
 
     async def search(self, request: web.Request) -> web.Response:
         """Objects by a part of their names."""

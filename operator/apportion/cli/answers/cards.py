@@ -11,6 +11,7 @@ from string import ascii_letters
 from apportion.api.contract import GUARD
 from apportion.cli.answers.holders import Holder, holders
 from apportion.cli.answers.largest import kind_of_device
+from apportion.cli.world.holds import Holds
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device, DeviceId
@@ -40,10 +41,10 @@ class Card:
     """Whether a taint other than the guard keeps claims off it."""
 
 
-def cards(snapshot: Snapshot, nodes: Collection[str] | None = None) -> Iterator[Card]:
+def cards(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None = None) -> Iterator[Card]:
     """Yield the cards by node and name; a card that several nodes could use has no node (empty). `nodes`: only those of these."""
     by_card: dict[DeviceId, list[Holder]] = {}
-    for holder in holders(snapshot, nodes):
+    for holder in holders(snapshot, holds, nodes):
         by_card.setdefault(holder.card, []).append(holder)
     whole = [
         (piece.availability.node or "", device)
@@ -64,10 +65,12 @@ def _card(snapshot: Snapshot, node: str, device: Device, held: list[Holder]) -> 
         for index, claim in enumerate(dict.fromkeys(each.claim for each in held))
     }
     slices = [FREE] * count
-    for each in held:
+    # What a claim has and is held for another, too, is the claim's.
+    for each in sorted(held, key=lambda each: each.is_hold):
         part = parts.get(each.device.name)
         for place in _places(part, counter, slices):
-            slices[place] = letters[each.claim]
+            if not each.is_hold or slices[place] == FREE:
+                slices[place] = letters[each.claim]
     usable = _usable(snapshot, node, [device, *(part.device for part in parts.values())])
     sizes = {part.device.name: _size(part, counter) for part in parts.values()} | {device.name: count}
     fitting = [each for each in usable if each.name in sizes]

@@ -1,8 +1,8 @@
 """Decisions: what the operator would decide about a demand now.
 
 In: a snapshot, demands. Out: a decision, or why there is none, in the texts of the operator's Events. The same code decides as in the
-operator: candidates, quotas, the allocator, what agents would prepare. What the operator remembers and the API does not show is not
-known here: nodes that are left out for a while, pauses after a failure, devices that are reserved for the first of the queue, and what it
+operator: candidates, quotas, the allocator, what agents would prepare, and what is held beside allocations (DeviceHolds). What the operator remembers and the
+API does not show is not known here: nodes that are left out for a while, pauses after a failure, cpu and memory that are kept for the first of the queue, and what it
 has learnt of demand in the past. It is as if a replica had just begun to act: that one has learnt what waits now.
 """
 
@@ -14,6 +14,10 @@ from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
+from apportion.allocator.terms import Terms
+from apportion.api.hold import DeviceHold
+from apportion.cli.answers.usableholds import UsableHolds
+from apportion.cli.world.holds import Holds, said
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -28,6 +32,9 @@ from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import Unservable, WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
 
+DEVICES_HELD = "DevicesHeld"
+"""The reason of what would be served if devices were not held for others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -40,16 +47,24 @@ class Reason:
     """What the allocator found, where it was asked."""
     over: OverLimit | None = None
     """The limit of a quota that is too low."""
+    held: tuple[DeviceHold, ...] = ()
+    """What is held from it, of DevicesHeld; else what is held for it."""
 
 
 class Decisions:
     """Decides demands one after the other; what was granted stays taken."""
 
     def __init__(
-        self, snapshot: Snapshot, queue: WaitingQueue | None = None, learnt: set[str] | None = None
+        self,
+        snapshot: Snapshot,
+        holds: Holds,
+        queue: WaitingQueue | None = None,
+        learnt: set[str] | None = None,
     ) -> None:
         """`queue` follows the snapshot already; `learnt` has the demands (keys) that its allocator knows, and is kept up to date."""
         self.snapshot = snapshot
+        self._holds = holds
+        self._usable = UsableHolds(snapshot, holds, time.time)
         exclusions, late = Exclusions(time.monotonic), StillPrepared(snapshot, time.monotonic)
         self.candidates = Candidates(snapshot, exclusions, late)
         self._event = _LastEvent()
@@ -84,12 +99,59 @@ class Decisions:
             events.not_allocated(self._event, demand, asked + self._quotas.note(demand))
             return self._event.take()
         terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
-        answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        answer, usable = self._without((), demand, asked, terms), self._usable.by(demand)
+        if usable and isinstance(answer, Refusal):
+            # What it may use is not what keeps it waiting.
+            answer = self._without(usable, demand, asked, terms)
         if isinstance(answer, Decision):
-            return self._admissible.of(demand, asked, terms, answer, None)
+            return answer
+        held = self._held_from(demand, asked, terms, usable, answer)
+        if held is not None:
+            return held
         note = self._quotas.note(demand)
         events.refused(self._event, demand, answer.explanation, self.snapshot, note)
-        return self._event.take(answer)
+        return self._event.take(answer, self._usable.own(demand))
+
+    def _held_from(
+        self,
+        demand: WaitingDemand,
+        asked: Demand,
+        terms: Terms,
+        usable: Sequence[DeviceHold],
+        refusal: Refusal,
+    ) -> Reason | None:
+        """Return why a demand waits, if it is for devices that are held; None: it would without them, too."""
+
+        def node_without(holds: Sequence[DeviceHold]) -> str | None:
+            with self._holds.lifted([*usable, *holds]):
+                found = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+                return self._admissible.of(demand, asked, terms, found, None).node if found else None
+
+        blocking = [each for each in self._holds.found.values() if each not in usable]
+        node = node_without(blocking) if blocking else None
+        if node is None:
+            return None
+        for each in blocking[:]:
+            # Each that keeps nothing from it is not named.
+            fewer = [other for other in blocking if other is not each]
+            less = node_without(fewer) if fewer else None
+            if less is not None:
+                blocking, node = fewer, less
+        text = (
+            f"claim {demand.claims[0].key} would fit on node {node}, but devices are held there:"
+            f" {'; '.join(map(said, blocking))}"
+        )
+        return Reason(DEVICES_HELD, text, refusal, held=tuple(blocking))
+
+    def _without(
+        self, holds: Sequence[DeviceHold], demand: WaitingDemand, asked: Demand, terms: Terms
+    ) -> Decision | Refusal:
+        """Return what the allocator says if some devices were not held."""
+        with self._holds.lifted(holds):
+            answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            if isinstance(answer, Decision):
+                return self._admissible.of(demand, asked, terms, answer, None)
+            return answer
 
     def could_serve(self, asked: Demand, policy_of: WaitingDemand) -> Decision | None:
         """Return the decision about what the allocator is asked, whatever quotas say; None: there is none."""
@@ -137,10 +199,10 @@ class _LastEvent(Recorder):
         if not self._last[0]:
             self._last = reason, text
 
-    def take(self, refusal: Refusal | None = None) -> Reason:
+    def take(self, refusal: Refusal | None = None, own: Sequence[DeviceHold] = ()) -> Reason:
         """Return what was recorded since the last call."""
         (name, text), self._last = self._last, ("", "")
-        return Reason(name, text, refusal)
+        return Reason(name, text, refusal, held=tuple(own))
 
 
 def joined(demands: Sequence[WaitingDemand]) -> WaitingDemand:

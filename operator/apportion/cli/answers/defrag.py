@@ -141,7 +141,7 @@ def plan(
 
 def cards_freed(world: World, goal: FreeCards, now: float) -> Answer:
     """Return a plan that frees whole cards."""
-    decisions = Decisions(world.snapshot)
+    decisions = Decisions(world.snapshot, world.holds)
     movables = movables_of(world.snapshot, decisions.candidates, now, ())
     terms = Terms(Strategy.LEAST_FRAGMENTATION)
     return Answer(_planned(world, movables, goal, terms), movables, cards=goal.count)
@@ -149,7 +149,7 @@ def cards_freed(world: World, goal: FreeCards, now: float) -> Answer:
 
 def room_for(world: World, file: Path, namespace: str, now: float) -> Answer:
     """Return a plan after which the claims of a file fit. Raises BrokenInput."""
-    decisions = Decisions(world.snapshot)
+    decisions = Decisions(world.snapshot, world.holds)
     waiting = _asked(world, file, namespace)
     answer = waiting if isinstance(waiting, Reason) else decisions.decide(waiting)
     if isinstance(answer, Decision):

@@ -15,9 +15,10 @@ from rich.console import Console
 from apportion.allocator.explain.render import render
 from apportion.cli import document
 from apportion.cli.answers.copies import copies_of
-from apportion.cli.answers.decisions import Reason
+from apportion.cli.answers.decisions import DEVICES_HELD, Reason
 from apportion.cli.answers.fitting import MOST, Fitting, Placed
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
+from apportion.cli.world.holds import said
 from apportion.cli.world.objects import objects_of
 from apportion.cli.world.options import (
     AddNodes,
@@ -103,16 +104,20 @@ def plain_reason(reason: Reason) -> dict[str, Any]:
     found: dict[str, Any] = {"reason": reason.name, "message": reason.text}
     if reason.refusal is not None:
         found["explanation"] = reason.refusal.explanation.to_json()
+    if reason.held:
+        found["holds"] = [{"name": each.metadata.name, "message": said(each)} for each in reason.held]
     return found
 
 
 def say_reason(console: Console, reason: Reason) -> None:
     """Write why there is no decision, with the funnel of each group of nodes where the allocator was asked."""
-    if reason.refusal is None:
+    if reason.refusal is None or reason.name == DEVICES_HELD:
         say(console, f"{reason.name}: {reason.text}")
         return
     say(console, f"{reason.name}:")
     say(console, render(reason.refusal.explanation))
+    for each in reason.held:
+        say(console, f"held for it: {said(each)}")
 
 
 def _draw(console: Console, placed: Sequence[Placed]) -> None:

@@ -55,7 +55,7 @@ class Fitting:
     def __init__(self, world: World, shared: Iterable[Json] = ()) -> None:
         """`shared`: claims that copies name and that are not in the cluster yet."""
         self._world = world
-        self._decisions = Decisions(world.snapshot)
+        self._decisions = Decisions(world.snapshot, world.holds)
         self._queue = WaitingQueue(world.snapshot)
         for each in shared:
             if key_of(each) not in world.objects:

@@ -1,7 +1,7 @@
 """Holders: who has which device.
 
-In: a snapshot. Out: a row for each device of each live allocation, and for each device that an agent still has prepared for a claim
-that lost it (taint `apportion.dev/held`).
+In: a snapshot, its DeviceHolds. Out: a row for each device of each live allocation, for each device that is held beside allocations, and for each
+device that an agent still has prepared for a claim that lost it (taint `apportion.dev/held`).
 """
 
 from collections.abc import Collection, Iterator
@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from apportion.api.contract import HELD
+from apportion.api.hold import hold_key
+from apportion.cli.world.holds import Holds, what_for
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 
@@ -23,7 +25,7 @@ class Holder:
     node: str
     """Of the allocation; empty where several nodes could use it."""
     claim: str
-    """`namespace/name`; of a claim that is gone its UID."""
+    """`namespace/name`; of a claim that is gone its UID. `DeviceHold NAME` where no claim has it, and it is held for one, or for moves."""
     pods: tuple[str, ...]
     """`namespace/name` of the pods that name the claim and have not ended."""
     consumed: str = ""
@@ -31,25 +33,34 @@ class Holder:
     note: str = ""
     """What is unusual about it."""
 
+    @property
+    def is_hold(self) -> bool:
+        """Whether it is no claim that has the device."""
+        return self.claim.startswith(hold_key(""))
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self) | {"device": str(self.device), "card": str(self.card), "pods": [*self.pods]}
 
 
-def holders(snapshot: Snapshot, nodes: Collection[str] | None = None) -> Iterator[Holder]:
+def holders(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None = None) -> Iterator[Holder]:
     """Yield who has what, by node and device; `nodes`: only on these, empty for what several nodes could use."""
-    found = [*_allocated(snapshot, nodes), *_still_prepared(snapshot, nodes)]
+    found = [
+        *_allocated(snapshot, nodes),
+        *_held(snapshot, holds, nodes),
+        *_still_prepared(snapshot, nodes),
+    ]
     yield from sorted(found, key=lambda each: (each.node, each.device, each.claim))
 
 
-def holders_of(snapshot: Snapshot, name: str) -> list[Holder] | None:
+def holders_of(snapshot: Snapshot, holds: Holds, name: str) -> list[Holder] | None:
     """Return who holds the devices of a node, or a device and its parts; None: there is no such node or device.
 
     A device is named as DEVICE, POOL/DEVICE or DRIVER/POOL/DEVICE.
     """
     if snapshot.node(name) is not None:
-        return [*holders(snapshot, (name,))]
-    found = [*holders(snapshot)]
+        return [*holders(snapshot, holds, (name,))]
+    found = [*holders(snapshot, holds)]
     published = (device.id for piece in snapshot.slices.values() for device in piece.devices)
     if not any(_is_named(each.device, name) for each in found) and not any(
         _is_named(device, name) for device in published
@@ -78,6 +89,25 @@ def _allocated(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Ho
                 ", ".join(f"{name} {amount}" for name, amount in result.consumed.items() if amount.nano),
                 "admin access" if result.admin_access else "",
             )
+
+
+def _held(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None) -> Iterator[Holder]:
+    held = holds.devices()
+    for piece in snapshot.slices.values() if held else ():
+        node = piece.availability.node or ""
+        if nodes is not None and node not in nodes:
+            continue
+        for device in piece.devices:
+            for hold in held.get(device.id, ()):
+                card = snapshot.devices.card(device.id)
+                yield Holder(
+                    device.id,
+                    card,
+                    node,
+                    hold_key(hold.metadata.name),
+                    (),
+                    note=f"held {what_for(hold.spec)}",
+                )
 
 
 def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:

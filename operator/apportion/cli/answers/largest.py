@@ -42,6 +42,8 @@ class Left:
     """Could be given out if nothing were held."""
     nodes: dict[str, int] = field(default_factory=dict)
     """How many of those left are on each node that has any; a device of several nodes counts for the first."""
+    held: int = 0
+    """How many more would be left if nothing was held beside allocations (DeviceHolds)."""
     exact: bool = True
     """False: at least so many; the search ended before it had tried everything."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.allocator.decision import Decision
-from apportion.cli.answers.decisions import Decisions, Reason
+from apportion.cli.answers.decisions import DEVICES_HELD, Decisions, Reason
 from apportion.cli.answers.situation import waiting_demand
 from apportion.cli.answers.units import Unit, units_by_node
 from apportion.cli.world.objects import Key, key_of
@@ -52,7 +52,7 @@ class Remedies:
     def find(self) -> Iterator[Remedy]:
         """Yield what would be enough, the least intrusive first."""
         found = (
-            self._fewer(), self._other_pod(), self._tolerations(), self._limit(), self._uncordon(), self._release(),
+            self._fewer(), self._other_pod(), self._tolerations(), self._limit(), self._uncordon(), self._held(), self._release(),
             self._add_node(),
         )  # fmt: skip
         for each in found:
@@ -160,6 +160,16 @@ class Remedies:
             if found is not None:
                 yield found
                 return
+
+    def _held(self) -> Iterator[Remedy]:
+        """The end of what is held from it."""
+        held = self._reason.held if self._reason.name == DEVICES_HELD else ()
+        names = [each.metadata.name for each in held]
+        if names:
+            text = f"DeviceHold {', '.join(names)}: when the devices are held no more"
+            found = self._try("WaitFor", text, [(Key(kinds.HOLDS.name, "", name), None) for name in names])
+            if found is not None:
+                yield found
 
     def _release(self) -> Iterator[Remedy]:
         """The fewest pods and claims of one node that have to end."""

@@ -39,11 +39,12 @@ def status(
 ) -> None:
     """Show nodes, their cards as slices, who holds what, and what still fits."""
     require_format(output)
-    snapshot = open_world(
+    opened = open_world(
         Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
-    ).snapshot
+    )
+    snapshot = opened.snapshot
     snapshot.state.settle()
-    found = [*cards(snapshot)]
+    found = [*cards(snapshot, opened.holds)]
     counts = counts_of(snapshot, *waiting_demands(snapshot))
     plain = {
         "claims": counts,

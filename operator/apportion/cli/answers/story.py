@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from apportion.allocator.decision import Decision
-from apportion.cli.answers.decisions import Decisions, Reason
+from apportion.cli.answers.decisions import DEVICES_HELD, Decisions, Reason
 from apportion.cli.answers.remedies import Remedies, Remedy
 from apportion.cli.answers.situation import Situation, claim_situation, pod_situation
+from apportion.cli.world.holds import said
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -55,6 +56,12 @@ class Story:
     devices: tuple[Given, ...]
     complete: bool = True
     """Whether all remedies were tried."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """What is held for it, in words."""
+        reason = self.reason
+        return () if reason is None or reason.name == DEVICES_HELD else tuple(map(said, reason.held))
 
 
 def find(snapshot: Snapshot, what: What, namespace: str, name: str) -> Claim | Pod | None:

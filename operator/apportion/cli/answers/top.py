@@ -17,10 +17,10 @@ from rich.text import Text
 from apportion.cli.answers import free, status
 from apportion.cli.answers.cards import cards
 from apportion.cli.answers.counts import counts_of
-from apportion.cli.answers.largest import largest
+from apportion.cli.answers.left import left_of
 from apportion.cli.answers.output import say, table
 from apportion.cli.world.options import Context, Drivers, File, Kubeconfig, Schedulers, Source, open_world
-from apportion.cluster.snapshot import Snapshot
+from apportion.cli.world.world import World
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import waiting_demands
 
@@ -42,35 +42,35 @@ def top(
     source = Source(world, kubeconfig, schedulers=schedulers, drivers=drivers, context=context)
     console = Console(soft_wrap=False, highlight=False)
     if not console.is_terminal:
-        draw(console, open_world(source).snapshot)
+        draw(console, open_world(source))
         return
     try:
         with Live(console=console, auto_refresh=False, screen=True) as live:
             while True:
-                live.update(_frame(console, open_world(source).snapshot, interval), refresh=True)
+                live.update(_frame(console, open_world(source), interval), refresh=True)
                 time.sleep(interval)
     except KeyboardInterrupt:
         return
 
 
-def draw(console: Console, snapshot: Snapshot) -> None:
+def draw(console: Console, world: World) -> None:
     """Write one picture."""
+    snapshot = world.snapshot
     snapshot.state.settle()
     demands, unservable = waiting_demands(snapshot)
-    cordoned = {node.name for node in snapshot.nodes.values() if node.unschedulable}
-    free.draw(console, dict(sorted(largest(snapshot.state, cordoned).items())))
+    free.draw(console, left_of(snapshot, world.holds), world.holds)
     console.print()
-    status.draw(console, [*cards(snapshot)], counts_of(snapshot, demands, unservable))
+    status.draw(console, [*cards(snapshot, world.holds)], counts_of(snapshot, demands, unservable))
     if demands:
         console.print()
         _draw_queue(console, demands)
 
 
-def _frame(console: Console, snapshot: Snapshot, interval: float) -> Text:
+def _frame(console: Console, world: World, interval: float) -> Text:
     """Return one picture that fits the terminal, and how to end it; what does not fit is counted."""
     # A console of its own: what is written to that of the picture on the screen is drawn around it.
     written = StringIO()
-    draw(Console(file=written, force_terminal=True, width=console.width, highlight=False), snapshot)
+    draw(Console(file=written, force_terminal=True, width=console.width, highlight=False), world)
     lines = written.getvalue().splitlines()
     room = max(1, console.height - 2)
     rest = len(lines) - room

@@ -30,8 +30,8 @@ def who(
 ) -> None:
     """Say who holds the devices of a node, or a device and its parts."""
     require_format(output)
-    snapshot = open_world(Source(world, kubeconfig, drivers=drivers, context=context)).snapshot
-    found = holders_of(snapshot, name)
+    opened = open_world(Source(world, kubeconfig, drivers=drivers, context=context))
+    snapshot, found = opened.snapshot, holders_of(opened.snapshot, opened.holds, name)
     if found is None:
         names = [node.name for node in snapshot.nodes.values()]
         names += dict.fromkeys(device.name for piece in snapshot.slices.values() for device in piece.devices)

@@ -55,7 +55,7 @@ def why(
         known = _names(opened.snapshot, what, namespace)
         typer.echo(f"error: there is no {what.value} {namespace}/{name}{meant(name, known)}", err=True)
         raise typer.Exit(NOT_SERVED)
-    story = story_of(opened, Decisions(opened.snapshot), found)
+    story = story_of(opened, Decisions(opened.snapshot, opened.holds), found)
     if story.reason is None:
         _show_served(output, story)
     else:

@@ -32,6 +32,7 @@ _OF_FIELD: Final[Mapping[str, str]] = {
     "kueue.x-k8s.io/pod-group-name": kinds.POD_GROUPS.name,
     "uid": "uid",
     "shareID": "shareID",
+    "controllers": "uid",
 }
 """Whose name the text in a field is, wherever the field occurs."""
 _OF_RESOURCE: Final[Mapping[str, str]] = {kind.plural: kind.name for kind in (kinds.PODS, kinds.POD_GROUPS)}

@@ -1,7 +1,7 @@
 """The objects of a live cluster, read only.
 
 In: a kubeconfig, a context. Out: the objects of all kinds that decide something, and the server's version. Kinds that the server does not serve
-are left out; so are volumes that the user may not read, as the operator does without them.
+are left out; so are volumes and DeviceHolds that the user may not read, as the operator does without them.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.dra.reading import Json
 from apportion.errors import ApiError, BrokenInput, Missing
 
-_NOT_NEEDED = frozenset((kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES))
-"""Without them the operator decides as if no volume tied a pod to a node."""
+_NOT_NEEDED = frozenset((kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES))
+"""Without them answers are as if no volume tied a pod to a node, and nothing was held beside allocations."""
 _FORBIDDEN = 403
 _USERS_OWN = Path(".kube/config")
 

@@ -13,8 +13,8 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
-DECIDING = (*kinds.OBSERVED, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
-"""The kinds that the operator observes."""
+DECIDING = (*kinds.OBSERVED, kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
+"""The kinds that the operator observes, and what it shows of its memory."""
 _BY_NAME = {kind.name: kind for kind in DECIDING}
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
+from apportion.cli.world.holds import Holds
 from apportion.cli.world.objects import Key, key_of, kind_of
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
@@ -47,6 +48,8 @@ class World:
         self.snapshot = Snapshot(State(features_of(version), self._programs), wake=lambda: None)
         self.snapshot.schedulers |= schedulers
         self.snapshot.drivers |= drivers
+        self.holds = Holds(self.snapshot.state)
+        """What the operator holds beside allocations."""
         self._reserved: frozenset[str] = frozenset()
         """Keys under which the allocator holds what layouts reserve."""
         for each in objects:
@@ -62,7 +65,7 @@ class World:
         # What was deleted comes back under its UID only as restored.
         change = "MODIFIED" if key in self.objects else "RESTORED"
         self.objects[key] = raw
-        self.snapshot.observe(kind, change, _identified(raw, key))
+        self._take_in(kind, change, _identified(raw, key))
 
     def observe(self, kind: ResourceKind, change: str, raw: Json) -> None:
         """Take in one watch event (ADDED, MODIFIED, DELETED, RESTORED); `reserve` must follow before the next question.
@@ -75,14 +78,22 @@ class World:
             self.objects.pop(key, None)
         else:
             self.objects[key] = raw
-        self.snapshot.observe(kind, change, raw)
+        self._take_in(kind, change, raw)
 
     def drop(self, key: Key) -> None:
         """Remove an object."""
         raw = self.objects.pop(key)
         kind = kind_of(raw)
         if kind is not None:
-            self.snapshot.observe(kind, "DELETED", _identified(raw, key))
+            self._take_in(kind, "DELETED", _identified(raw, key))
+
+    def _take_in(self, kind: ResourceKind, change: str, raw: Json) -> None:
+        if kind != kinds.HOLDS:
+            self.snapshot.observe(kind, change, raw)
+        elif change == "DELETED":
+            self.holds.drop(raw["metadata"]["name"])
+        else:
+            self.holds.put(raw)
 
     @contextmanager
     def changed(self, changes: Iterable[Change]) -> Iterator[None]:
@@ -105,13 +116,10 @@ class World:
 
     def unreadable(self) -> list[BrokenInput]:
         """Return what is wrong with the objects that cannot be read."""
-        return [
-            BrokenInput(
-                str(each.error),
-                field=f"{each.kind.name} {'/'.join(filter(None, (each.namespace, each.name)))}",
-            )
-            for each in self.snapshot.broken.values()
-        ]
+        broken = self.snapshot.broken.values()
+        found = [(each.kind.name, "/".join(filter(None, (each.namespace, each.name))), each.error) for each in broken]
+        found += [(kinds.HOLDS.name, name, error) for name, error in self.holds.broken.items()]
+        return [BrokenInput(str(error), field=f"{kind} {name}") for kind, name, error in found]
 
     def of_kind(self, kind: str) -> dict[Key, Json]:
         """Return the objects of a kind."""

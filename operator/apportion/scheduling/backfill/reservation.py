@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.allocator.reservation import ReservationPlan
+from apportion.api.hold import HoldPurpose, hold_key, hold_name
 from apportion.dra.node import Resources
 from apportion.scheduling.backfill.heads import Head, key_of
 
@@ -40,12 +41,15 @@ class Reservation:
     changed: float = -math.inf
     """When something last changed on its nodes, by the clock, since it was made."""
 
+    name: str = field(init=False)
+    """The name of the DeviceHold that shows it."""
     key: str = field(init=False)
     """The key of the allocator's state that holds the devices."""
 
     def __post_init__(self) -> None:
-        """Make the key, which stays as long as the head waits."""
-        self.key = f"reserve:{key_of(self.head)}"
+        """Make name and key, which stay as long as the head waits."""
+        self.name = hold_name(HoldPurpose.RESERVATION, key_of(self.head))
+        self.key = hold_key(self.name)
 
 
 def is_earlier(found: ReservationPlan, known: ReservationPlan) -> bool:

@@ -1,6 +1,6 @@
 """ReservedDevices: holds for reservations, and who may use the devices until then.
 
-In: reservations. Out: holds in the allocator's state under `reserve:<key>`, which others see as taken (ADR 4), and room that is kept for the
+In: reservations. Out: holds in the allocator's state under keys of their own, which others see as taken (ADR 4), and room that is kept for the
 head's pods on the nodes; and, for those that may use them, all as it is without.
 """
 
@@ -91,15 +91,8 @@ class ReservedDevices:
         return each.plan.nodes if each is not None and each.changed > at else frozenset()
 
     def runtime(self, demand: WaitingDemand) -> float | None:
-        """Return for how many seconds a demand's pods run at most; None: nobody knows.
-
-        As long as a pod of a namespace runs longer than its annotation says, no annotation there is believed.
-        """
-        if not demand.pods:
-            return None
-        ends = [pod.runtime.longest(believed=pod.namespace not in self._exceeding) for pod in demand.pods]
-        known = [end for end in ends if end is not None]
-        return max(known) if len(known) == len(ends) else None
+        """Return for how many seconds a demand's pods run at most; None: nobody knows."""
+        return runtime_of(demand, self._exceeding)
 
     @contextmanager
     def lifted(self, head: Head) -> Iterator[frozenset[str]]:
@@ -215,7 +208,7 @@ class ReservedDevices:
         own, key, priority = members_of(head), key_of(head), self._priority(head)
         runtimes = [self.runtime(demand) for demand in own]
         longest = max((each for each in runtimes if each is not None), default=0.0)
-        end = self._now() + STARTED + longest if None not in runtimes else math.inf
+        end = ends_at(self._now(), longest) if None not in runtimes else math.inf
         return [
             each
             for each in among
@@ -237,3 +230,20 @@ class ReservedDevices:
 
     def _priority(self, head: Head) -> int:
         return priority_of(members_of(head)[0], self._snapshot.managed)
+
+
+def runtime_of(demand: WaitingDemand, exceeding: Collection[str]) -> float | None:
+    """Return for how many seconds a demand's pods run at most; None: nobody knows.
+
+    As long as a pod of a namespace runs longer than its annotation says (`exceeding`), no annotation there is believed.
+    """
+    if not demand.pods:
+        return None
+    ends = [pod.runtime.longest(believed=pod.namespace not in exceeding) for pod in demand.pods]
+    known = [end for end in ends if end is not None]
+    return max(known) if len(known) == len(ends) else None
+
+
+def ends_at(now: float, runtime: float) -> float:
+    """Return when pods that get devices now will have ended: devices may be used that are reserved from then on."""
+    return now + STARTED + runtime

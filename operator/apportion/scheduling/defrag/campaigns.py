@@ -66,6 +66,12 @@ class Campaigns:
         """The pod (UID) that may not go now, and since when."""
 
     @property
+    def carried_out(self) -> tuple[DefragPolicy, Campaign] | None:
+        """The policy and what is being carried out of its plan; None: nothing is."""
+        policy, what = self._policy, self._campaign
+        return (policy, what) if policy is not None and what is not None and what.ended is None else None
+
+    @property
     def busy(self) -> bool:
         """Whether a plan is being carried out."""
         return self._campaign is not None

@@ -13,6 +13,7 @@ from apportion.allocator.allocate import decide
 from apportion.allocator.defrag.replay import Replay
 from apportion.allocator.policyterms import terms_of
 from apportion.api.defrag import Campaign, CampaignMove, DefragPlace, MovePhase
+from apportion.api.hold import HoldPurpose, hold_key, hold_name
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
@@ -22,7 +23,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
-KEY = "defrag"
+KEY = hold_key(hold_name(HoldPurpose.MOVE))
 """Key of the holder in the allocator's state."""
 _PATIENCE = 10.0
 """Seconds for which a pod that came instead is refused its new place before it gets the old one."""

@@ -73,6 +73,11 @@ class Preemptions:
         """Those that were served by a preemption, and whose pods are not bound yet, by key."""
         self._searched = -_PAUSE
 
+    @property
+    def active(self) -> Collection[Preemption]:
+        """Those that have not ended."""
+        return self._active.values()
+
     async def end(self) -> None:
         """Give up all of it: this replica acts no more. An eviction that was asked for is waited for."""
         for preemption in tuple(self._active.values()):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.state import State
+from apportion.api.hold import HoldPurpose, hold_key, hold_name
 
 
 class Reservation:
@@ -17,8 +18,10 @@ class Reservation:
     def __init__(self, state: State, demand: str, decisions: Sequence[Decision]) -> None:
         """`demand`: its key."""
         self._state = state
-        self._key = f"preempt:{demand}"
-        self._results = tuple(
+        self.name = hold_name(HoldPurpose.PREEMPTION, demand)
+        """Of the DeviceHold that shows it."""
+        self._key = hold_key(self.name)
+        self.results = tuple(
             result for decision in decisions for each in decision.allocations for result in each.results
         )
         self.nodes = frozenset(decision.node for decision in decisions)
@@ -26,7 +29,7 @@ class Reservation:
 
     def hold(self) -> None:
         """Keep others off the devices."""
-        self._state.hold(self._key, self._results)
+        self._state.hold(self._key, self.results)
 
     def release(self) -> None:
         """Let others have them."""
