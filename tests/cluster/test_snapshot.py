@@ -58,6 +58,7 @@ PARTS: Final[dict[str, Json]] = {
         "metadata": {"ownerReferences": [{"kind": "ReplicaSet", "uid": "uid", "controller": True}]}
     },
     "rank_table": {"metadata": {"annotations": {"apportion.dev/rank-table": "HCCL"}}},
+    "has_rank_table": {"metadata": {"annotations": {"apportion.dev/hccl-rank-table": "{}"}}},
     "started": {"status": {"startTime": "2026-01-01T00:00:00Z"}},
     "runtime": {"metadata": {"annotations": {"apportion.dev/max-runtime": "1h"}}},
 }

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.groupmembership import MODE, MOST, TOPOLOGY
-from apportion.dra.pod import RANK_TABLE
+from apportion.dra.pod import HCCL_RANK_TABLE, RANK_TABLE
 from apportion.scheduling import ranktables
 from apportion.scheduling.ranktables import RankTables
 from tests.observedcluster import Json, ObservedCluster, request
@@ -213,22 +212,64 @@ async def test_a_table_is_not_larger_than_annotations_may_be(
     assert ("p1", "NoRankTable") in made.world.warned
 
 
-async def test_all_pods_hear_that_one_lost_its_devices_before_it_started(unanswered: Client) -> None:
+class Loss:
+    """Two pods of a group without gates, of which p1 loses a device before it starts."""
+
+    def __init__(self, client: Client, *having: str, **more: str | int) -> None:
+        """`having`: the pods for which a rank table was written."""
+        made = Servers(client, "a", "b", **more)
+        self.world = made.world
+        self.cycle = made.world.cycle(client)
+        self.having = having
+        for name, node in (("p0", "a"), ("p1", "b")):
+            made.runs(name, node, "npu-0")
+            self.raw = self.ungate(name)
+        claim = next(each for each in made.world.snapshot.claims.values() if each.name == "p1")
+        self.bare: Json = {"metadata": {"name": "p1", "namespace": "team", "uid": claim.uid}}
+        self.bare["spec"] = {"devices": {"requests": [request("gpu")]}}
+
+    def ungate(self, name: str) -> Json:
+        """Show a pod as it is without our gate, with its table."""
+        said = {RANK_TABLE: "HCCL", **({HCCL_RANK_TABLE: "{}"} if name in self.having else {})}
+        return member(self.world, name, name, gates=(), said=said)
+
+    def warned(self) -> list[tuple[str, str]]:
+        """Return who heard what since p1 lost its device, which kube-scheduler refused."""
+        user = {"resource": "pods", "name": "p1", "uid": self.raw["metadata"]["uid"]}
+        self.world.allocate(self.bare, "b", "npu-0", reservedFor=[user])
+        self.cycle.once()
+        assert self.world.warned == []
+        self.world.see(CLAIMS, {"metadata": self.bare["metadata"], "spec": self.bare["spec"]})
+        self.cycle.once()
+        return [(name, reason) for name, reason in self.world.warned if reason == "RankTableOutdated"]
+
+
+async def test_pods_that_have_a_table_hear_that_a_chip_of_it_was_lost_before_its_pod_started(
+    unanswered: Client,
+) -> None:
     """kube-scheduler refused its node: what the others have read is not true any more."""
-    made = Servers(unanswered, "a", "b")
-    cycle = made.world.cycle(unanswered)
-    made.runs("p0", "a", "npu-0")
-    made.runs("p1", "b", "npu-0")
-    pod = next(each for each in made.world.snapshot.pods.values() if each.name == "p1")
-    raw = member(made.world, "p1", "p1", gates=(), said={RANK_TABLE: "HCCL"})
-    claim = next(each for each in made.world.snapshot.claims.values() if each.name == "p1")
-    bare: Json = {"metadata": {"name": "p1", "namespace": "team", "uid": claim.uid}}
-    bare["spec"] = {"devices": {"requests": [request("gpu")]}}
-    user = {"resource": "pods", "name": "p1", "uid": raw["metadata"]["uid"]}
-    made.world.allocate(bare, "b", "npu-0", reservedFor=[user])
-    cycle.once()
-    assert made.world.warned == []
-    made.world.see(CLAIMS, {"metadata": bare["metadata"], "spec": bare["spec"]})
-    cycle.once()
-    assert {("p0", "RankTableOutdated"), ("p1", "RankTableOutdated")} <= set(made.world.warned)
-    assert pod.gates == (GATE,)
+    assert sorted(Loss(unanswered, "p0", "p1").warned()) == [
+        ("p0", "RankTableOutdated"),
+        ("p1", "RankTableOutdated"),
+    ]
+    assert Loss(unanswered, "p0").warned() == [("p0", "RankTableOutdated")]
+
+
+async def test_nobody_hears_of_a_table_that_was_never_written(unanswered: Client) -> None:
+    """The pods asked for one, and an Event said why there was none."""
+    assert Loss(unanswered).warned() == []
+
+
+async def test_a_device_that_no_table_names_makes_none_untrue(unanswered: Client) -> None:
+    """The table of two chips says nothing of a device of another kind beside them."""
+    assert Loss(unanswered, "p0", "p1", type="gpu").warned() == []
+    assert Loss(unanswered, "p0", "p1", type="vnpu").warned() == []
+
+
+async def test_a_pod_of_no_group_hears_of_its_own_table(unanswered: Client) -> None:
+    """It is the table's only reader."""
+    loss = Loss(unanswered, "p0", "p1")
+    raw = loss.world.pod("p1", "p1")
+    raw["metadata"]["annotations"] = {RANK_TABLE: "HCCL", HCCL_RANK_TABLE: "{}"}
+    loss.world.see(PODS, raw)
+    assert loss.warned() == [("p1", "RankTableOutdated")]

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apportion.api.contract import ALLOCATION_FINALIZER, GATE, HCCL_RANK_TABLE
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.device import DeviceId
-from apportion.dra.pod import RANK_TABLE, Pod
+from apportion.dra.pod import HCCL_RANK_TABLE, RANK_TABLE, Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
 from apportion.scheduling.writer import Writer

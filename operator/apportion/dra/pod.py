@@ -21,6 +21,8 @@ from apportion.dra.taint import Toleration
 NO_RELATIONS = PodRelations()
 RANK_TABLE = "apportion.dev/rank-table"
 """Annotation of a pod: the kind of the table of all ranks of its group that it asks for (HCCL)."""
+HCCL_RANK_TABLE = "apportion.dev/hccl-rank-table"
+"""Annotation of pods that asked for it: HCCL's rank table of their group, which the operator writes when it removes the gate."""
 DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 
@@ -92,6 +94,8 @@ class Pod:
     controller: Controller | None = None
     rank_table: str = ""
     """The kind of rank table that it asks for; empty: none."""
+    has_rank_table: bool = False
+    """Whether a rank table was written for it."""
 
     @property
     def key(self) -> str:
@@ -142,7 +146,8 @@ class Pod:
             started=reading.text(status, "startTime", at="status", default=""),
             runtime=Runtime.from_json(metadata, spec),
             controller=_CONTROLLERS.read(metadata.get("ownerReferences"), "metadata", _controller),
-            rank_table=_rank_table(metadata),
+            rank_table=_annotation(metadata, RANK_TABLE),
+            has_rank_table=bool(_annotation(metadata, HCCL_RANK_TABLE)),
         )
 
 
@@ -179,9 +184,9 @@ def _controller(raw: Any, at: str) -> Controller | None:
     return None
 
 
-def _rank_table(metadata: Json) -> str:
+def _annotation(metadata: Json, name: str) -> str:
     annotations = metadata.get("annotations")
-    found = annotations.get(RANK_TABLE) if isinstance(annotations, dict) else None
+    found = annotations.get(name) if isinstance(annotations, dict) else None
     return found if isinstance(found, str) else ""
 
 

@@ -272,7 +272,7 @@ class Cycle:
             for pod in self._snapshot.users(event.claim):
                 placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
                 if placeable:
-                    self._rank_tables.lost(pod)
+                    self._rank_tables.lost(pod, event.allocation)
                 if node is not None and event.is_refusal_for(pod.uid) and placeable:
                     metrics.TAKE_BACKS.inc()
                     seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())

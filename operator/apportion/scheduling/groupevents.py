@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 from apportion.allocator.gang.members import DomainShortage
-from apportion.api.contract import HCCL_RANK_TABLE
 from apportion.cluster.recorder import Recorder
 from apportion.dra.groupmembership import LEAST, MOST
-from apportion.dra.pod import Pod
+from apportion.dra.pod import HCCL_RANK_TABLE, Pod
 from apportion.scheduling.events import about_pod, not_allocated
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
 from apportion.scheduling.waiting import WaitingDemand
@@ -95,11 +94,11 @@ def no_rank_table(recorder: Recorder, pod: Pod, why: str) -> None:
     )
 
 
-def rank_table_outdated(recorder: Recorder, group: Iterable[Pod], pod: Pod) -> None:
-    """A pod whose chips are in the rank table of its group has lost them before it started."""
+def rank_table_outdated(recorder: Recorder, having: Iterable[Pod], pod: Pod) -> None:
+    """A pod has lost its chips before it started, which the rank tables of some pods name."""
     text = (
-        f"the rank table of the group is not true any more: pod {pod.name} lost its devices before it started, and will have"
-        " others; all pods of the group have to be made anew together"
+        f"metadata.annotations[{HCCL_RANK_TABLE}] is not true any more: pod {pod.name} lost its devices before it started, and"
+        " will have others; all pods that have the table have to be made anew together"
     )
-    for each in group:
+    for each in having:
         recorder.warning(about_pod(each), "RankTableOutdated", text)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from apportion.api.ranktable import Chip, rank_table, ring_of
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import Device
 from apportion.dra.pod import RANK_TABLE, Pod
 from apportion.errors import BrokenInput
@@ -52,11 +53,20 @@ class RankTables:
                     groupevents.no_rank_table(self._recorder, pod, str(table))
         return found
 
-    def lost(self, pod: Pod) -> None:
-        """Note that a pod without our gate lost its devices before it started."""
-        group = group_of(pod, self._snapshot) if pod.rank_table else None
-        if group is not None:
-            groupevents.rank_table_outdated(self._recorder, group.pods, pod)
+    def lost(self, pod: Pod, allocation: Allocation) -> None:
+        """Note that a pod without our gate lost these devices before it started: those that have a table hear that it is not true."""
+        group = group_of(pod, self._snapshot)
+        having = [each for each in (group.pods if group is not None else (pod,)) if each.has_rank_table]
+        if having and any(map(self._may_be_chip, allocation.results)):
+            groupevents.rank_table_outdated(self._recorder, having, pod)
+
+    def _may_be_chip(self, result: DeviceResult) -> bool:
+        """Say whether a device may be in a table: a whole NPU, or one that is published no more."""
+        device = self._snapshot.devices.device(result.device)
+        try:
+            return device is None or _chip(device, "") is not None
+        except BrokenInput:
+            return False  # a part of a chip
 
     def _try(self, pod: Pod) -> str | BrokenInput:
         try:

@@ -11,13 +11,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE, HCCL_RANK_TABLE
+from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
-from apportion.dra.pod import UNSCHEDULABLE, Pod
+from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
