@@ -1,25 +1,45 @@
 """How often those that could overtake are asked about devices that are reserved."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from apportion.allocator import queue
+from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
+from apportion.scheduling import decider, refusedshapes
 from apportion.scheduling.backfill import reserveddevices
 from tests.scheduling.reserving import Reserving
+
+
+def _counted(module: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str = "decide") -> list[Any]:
+    """Return the demands that a module asks the allocator about by this function, as they come."""
+    found: list[Any] = []
+    original = getattr(module, name)
+
+    def ask(state: Any, demand: Any, *given: Any, **named: Any) -> Any:
+        found.append(demand)
+        return original(state, demand, *given, **named)
+
+    monkeypatch.setattr(module, name, ask)
+    return found
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the questions about reserved devices, as they come."""
-    found: list[Any] = []
-    original = reserveddevices.decide
+    return _counted(reserveddevices, monkeypatch)
 
-    def decide(state: Any, demand: Any, *given: Any, **named: Any) -> Any:
-        found.append(demand)
-        return original(state, demand, *given, **named)
 
-    monkeypatch.setattr(reserveddevices, "decide", decide)
+@pytest.fixture
+def asked_beside(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """Return the questions about what is not reserved, by who asks them."""
+    found: list[list[Any]] = []
+    for module, name in (
+        (decider, "decide"), (decider, "allocate"), (refusedshapes, "decide"), (refusedshapes, "allocate"), (queue, "allocate")
+    ):  # fmt: skip
+        found.append(_counted(module, monkeypatch, name))
     return found
 
 
@@ -43,3 +63,46 @@ async def test_what_some_cannot_have_those_that_ask_for_the_same_are_not_asked_a
     # What fits is asked about, and is had; so are the others then, because something changed.
     made.comes("small", 1, runtime="5m")
     assert made.passes() == ["small"]
+
+
+async def test_those_that_declare_a_runtime_are_asked_about_nothing_but_reserved_devices_once_others_were_refused(
+    unanswered: Client, asked_beside: list[list[Any]]
+) -> None:
+    """What those that declare none cannot have beside what is reserved they cannot have either; and why nobody asks who was told."""
+    made = Reserving(unanswered, {"n1": 4, "n2": 4}, mostReserved=1)
+    for name, devices, runtime in (("long", 3, "1h"), ("other", 4, "")):
+        made.comes(name, devices, runtime=runtime)
+        assert made.passes() == [name]
+    made.comes("head", 4)
+    made.passes()
+    assert made.reserved.keys() == {"head"}
+    made.comes("a-silent", 2)
+    for number in range(3 * MOST_TOGETHER):
+        made.comes(f"short-{number}", 2, runtime=f"{5 + number % 6}m")
+    for _ in range(6):  # until each was told by itself
+        made.world.snapshot.retry_epoch += 1
+        for found in asked_beside:
+            found.clear()
+        assert made.passes(20.0) == []
+    asked = [each.claims[0].name for found in asked_beside for each in found]
+    assert asked == ["head", "a-silent"]
+
+
+async def test_why_the_first_of_the_queue_wait_is_not_asked_again_once_an_event_said_so(
+    unanswered: Client, asked_beside: list[list[Any]]
+) -> None:
+    """An explanation looks at every device that others hold; their Event is not made anew."""
+    made = Reserving(unanswered, {"n1": 4, "n2": 4}, mostReserved=2)
+    for name in ("long", "other"):
+        made.starts(name, 4)
+    for name in ("head", "next"):
+        made.comes(name, 4)
+    for _ in range(4):
+        made.world.snapshot.retry_epoch += 1
+        for found in asked_beside:
+            found.clear()
+        assert made.passes(20.0) == []
+    asked, explained, asked_again, explained_again, planned = asked_beside
+    assert made.reserved.keys() == {"head", "next"}
+    assert (explained, explained_again, planned) == ([], [], [])
+    assert len(asked) + len(asked_again) == 1

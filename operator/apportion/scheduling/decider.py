@@ -128,12 +128,12 @@ class Decider:
             return 0
         is_head = demand.key in self.reservations
         alike = self.alike(demand) if is_head else shape
-        shut = is_head and self.reservations.reuse and self.refusals.is_refused_shape(alike)
+        # What is reserved for a demand was told when it was.
+        explained = is_head or self.refusals.is_explained(demand, shape)
+        shut = explained and self.is_shut(alike, is_head=is_head)
         if shut and not self.reservations.offers(demand):
             self.refusals.refuse_with_shape(demand, alike)
             return 0
-        # What is reserved for a demand was told when it was.
-        explained = is_head or self.refusals.is_explained(demand, shape)
         asked = self.further.ask(demand, capacity, self.planner.no_node(demand.key))
         if isinstance(asked, str):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
@@ -166,7 +166,7 @@ class Decider:
         if (planned and chosen is not answer) or self.planner.is_late(demand.key):
             # It may have what others were promised, and those who were refused for these may be served.
             self.planner.begin()
-            self.snapshot.retry_epoch += 1
+            self.snapshot.retry_epoch += not shut
         self.learn(demand, chosen)
         self.grant(demand, chosen, capacity)
         return len(demand.claims)
@@ -211,6 +211,17 @@ class Decider:
             return None
         shape, runtime = self.candidates.shape(demand), self.reservations.runtime(demand)
         return shape if shape is None or runtime is None else replace(shape, runtime=runtime)
+
+    def is_shut(self, alike: Shape | None, *, is_head: bool = False) -> bool:
+        """Say whether a demand can have nothing but what is reserved: others were refused that differ from it only in what of that they may use.
+
+        `is_head`: devices are reserved for it, which others of its shape may not use.
+        """
+        if alike is None or not self.reservations.reuse:
+            return False
+        if is_head and self.refusals.is_refused_shape(alike):
+            return True
+        return alike.runtime is not None and self.refusals.is_refused_shape(replace(alike, runtime=None))
 
     def _refuse_shape(self, demand: WaitingDemand, shape: Shape | None, refusal: Refusal | str) -> int:
         """Refuse a demand, and with it all of its shape (None: like no other). Returns how many claims were granted."""

@@ -222,14 +222,17 @@ class QueueWalk:
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
         refused = self._refused_shapes.among(current, capacity)
-        # Those for whom devices are reserved may get these, which the plan does not give to others.
+        # These may get what is reserved, which the plan gives to nobody.
         heads = frozenset(key for key in refused if key in decider.reservations)
+        shut = {
+            each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
+        }
         decider.planner.plan(
             current,
             capacity,
             lambda key: (key in refused and key not in heads) or decider.rests(key),
             partial(self._quotas.allows, current),
-            late=heads.union(self._quotas.beyond(current, decider.rests)),
+            late=heads.union(shut, self._quotas.beyond(current, decider.rests)),
         )
 
     def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:

@@ -158,6 +158,10 @@ class Refusals:
                     self._shapes.clear()
                 self._shapes[shape] = _Explained(refusal, self._read, self._clock())
 
+    def refuse_again(self, shape: object) -> None:
+        """Remember that a shape is still refused: those of it that an Event told why wait on."""
+        self._refused_now.add(shape)
+
     def refuse_with_shape(self, demand: WaitingDemand, shape: object | None) -> None:
         """Refuse a demand anew, and with it all of its shape (None: like no other); the explanation that it got is good for a while."""
         if shape is not None:

@@ -26,24 +26,34 @@ class RefusedShapes:
     def among(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> frozenset[str]:
         """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about.
 
-        Those for whom devices are reserved count among others of their shape: they may get what is reserved all the same.
+        Those for whom devices are reserved count among others of their shape: they may get what is reserved all the same. Why a shape is
+        refused is asked where one of the demands has not been told.
         """
         shapes = [self._decider.alike(demand) for demand in demands]
         asked_about: set[Shape] = set()
+        untold = {
+            shape for demand, shape in zip(demands, shapes, strict=True) if not self._is_told(demand, shape)
+        }
         for demand, shape in zip(demands, shapes, strict=True):
             if shape is None or shape.named or shape in asked_about or self._refusals.is_refused_shape(shape):
                 continue
             if not self._refusals.was_refused(demand.key) or self._decider.rests(demand.key):
                 continue
             asked_about.add(shape)
-            refusal = self._refusal(demand, capacity, allocate)
-            if refusal is not None:
+            refusal = self._refusal(demand, shape, capacity, explains=shape in untold)
+            if refusal is not None and shape in untold:
                 self._refusals.refuse_shape(shape, refusal, named=False)
+            elif refusal is not None:
+                self._refusals.refuse_again(shape)
         return frozenset(
             demand.key
             for demand, shape in zip(demands, shapes, strict=True)
             if self._refusals.is_refused_shape(shape)
         )
+
+    def _is_told(self, demand: WaitingDemand, shape: Shape | None) -> bool:
+        """Say whether an Event said why a demand of this shape waits, and need not be made anew."""
+        return demand.key in self._decider.reservations or self._refusals.is_explained(demand, shape)
 
     def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> bool:
         """Say whether a demand that was refused would be refused for its shape now, too; then it is, and its shape with it.
@@ -53,27 +63,34 @@ class RefusedShapes:
         shape = self._decider.shape(demand)
         if self._refusals.is_refused_shape(shape):
             return True
-        if not self._refusals.is_explained(demand, shape) or self._refusal(demand, capacity, decide) is None:
+        if not self._refusals.is_explained(demand, shape):
+            return False
+        if self._refusal(demand, shape, capacity, explains=False) is None:
             return False
         self._refusals.refuse_with_shape(demand, shape)
         return True
 
     def _refusal(
-        self, demand: WaitingDemand, capacity: HostCapacity, how: Callable[..., Answer | None]
+        self, demand: WaitingDemand, shape: Shape | None, capacity: HostCapacity, *, explains: bool
     ) -> Refusal | str | None:
         """Return why a demand cannot be served now; None where it can, or where an error is met.
 
-        `how`: `allocate`, or `decide`, which gives no reason: the text is then empty. An error, or a defect, is met again
-        when the demand is decided by itself, and reported then.
+        `explains`: if not, the text is empty where devices are missing. An error, or a defect, is met again when the demand is decided by
+        itself, and reported then.
         """
         terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+        shut = not explains and self._decider.is_shut(shape)
+        answer: Answer | None = None
         try:
             asked = self._decider.further.ask(demand, capacity)
             if isinstance(asked, str):
                 return asked
-            answer = how(self._snapshot.state, asked, terms, prefer=self._decider.candidates.idle)
+            if not shut:
+                how: Callable[..., Answer | None] = allocate if explains else decide
+                answer = how(self._snapshot.state, asked, terms, prefer=self._decider.candidates.idle)
             if not isinstance(answer, Decision):
-                answer = self._decider.further.decide(demand, asked, terms, capacity) or answer
+                further = self._decider.further.decide(demand, asked, terms, capacity, was_asked=not shut)
+                answer = further or answer
         except Exception:  # noqa: BLE001 - whatever it is, see above
             return None
         if answer is None:

@@ -70,11 +70,15 @@ class BranchAndBound(Search):
         for _ in picks:
             self._undo()
 
-    def best_set(self) -> tuple[tuple[Pick, ...], Cost, Score]:
-        """Return the best set with its closeness and score. Call `learn` before."""
+    def search(self) -> None:
+        """Look for better sets than the known ones."""
         # When the steps are used up, the best set so far is the result; it depends only on the node.
         with suppress(OutOfBudget):
             self._next(0)
+
+    @property
+    def best_set(self) -> tuple[tuple[Pick, ...], Cost, Score]:
+        """The best known set with its closeness and score. Call `learn` before."""
         if self._best is None:
             raise TypeError("no known solution")
         return (self._best_picks, *self._best)

@@ -32,8 +32,17 @@ def closest(
     distances = distances_on(search.view, ladder)
     best = BranchAndBound(search, rows, strategy, ladder, distances, steps=STEPS)
     best.learn(picks)
-    _learn_within_one_value(best, search, rows, distances, strategy)
-    return best.best_set()
+    if _has_choice(rows):
+        _learn_within_one_value(best, search, rows, distances, strategy)
+        best.search()
+    return best.best_set
+
+
+def _has_choice(rows: list[list[Candidates]]) -> bool:
+    """Say whether there is another set of devices than a known one: not where one request gets all that are left, as on an empty node."""
+    [first], *others = rows
+    takes_all = first.everything is None and not first.errors and first.mask.bit_count() == first.count
+    return bool(others) or not takes_all
 
 
 def _learn_within_one_value(
