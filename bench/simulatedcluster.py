@@ -78,7 +78,7 @@ class SimulatedCluster:
 
     def observe(self, kind: ResourceKind, name: str, *, labels: Json | None = None, **parts: Json) -> None:
         """Let an object without a namespace be seen; `parts`: spec, status."""
-        self._see(kind, {"metadata": {"name": name, "labels": labels or {}}, **parts})
+        self._show(kind, {"metadata": {"name": name, "labels": labels or {}}, **parts})
 
     def arrive(self, name: str, made: SimulatedPod) -> None:
         """Let a pod come and wait."""
@@ -96,8 +96,8 @@ class SimulatedCluster:
                 "containers": [{"name": "main", "resources": {"requests": made.requests}}],
             },
         }
-        self._see(CLAIMS, claim)
-        self._see(PODS, pod)
+        self._show(CLAIMS, claim)
+        self._show(PODS, pod)
         self._waiting[name] = claim, pod
 
     def end(self, name: str) -> None:
@@ -127,13 +127,13 @@ class SimulatedCluster:
             }
             pod["spec"]["nodeName"] = assumed.allocation.node
             pod["status"] = {"phase": "Running", "startTime": self.time.text()}
-            self._see(CLAIMS, claim)
-            self._see(PODS, pod)
+            self._show(CLAIMS, claim)
+            self._show(PODS, pod)
             self._running[name] = self._waiting.pop(name)
             served[name] = assumed.allocation
         return served, took
 
-    def _see(self, kind: ResourceKind, raw: Json) -> None:
+    def _show(self, kind: ResourceKind, raw: Json) -> None:
         self._version += 1
         metadata = raw["metadata"]
         metadata["uid"] = f"{kind.plural}-{metadata['name']}"

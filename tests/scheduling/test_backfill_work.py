@@ -88,7 +88,7 @@ async def test_those_that_declare_a_runtime_are_asked_about_nothing_but_reserved
     assert asked == ["head", "a-silent"]
 
 
-async def test_why_the_first_of_the_queue_wait_is_not_asked_again_once_an_event_said_so(
+async def test_why_the_first_of_the_queue_wait_is_not_asked_once_an_event_said_so(
     unanswered: Client, asked_beside: list[list[Any]]
 ) -> None:
     """An explanation looks at every device that others hold; their Event is not made anew."""
@@ -102,7 +102,7 @@ async def test_why_the_first_of_the_queue_wait_is_not_asked_again_once_an_event_
         for found in asked_beside:
             found.clear()
         assert made.passes(20.0) == []
-    asked, explained, asked_again, explained_again, planned = asked_beside
+    asked, explained, asked_shapes, explained_shapes, planned = asked_beside
     assert made.reserved.keys() == {"head", "next"}
-    assert (explained, explained_again, planned) == ([], [], [])
-    assert len(asked) + len(asked_again) == 1
+    assert (explained, explained_shapes, planned) == ([], [], [])
+    assert len(asked) + len(asked_shapes) == 1

@@ -158,7 +158,7 @@ class Refusals:
                     self._shapes.clear()
                 self._shapes[shape] = _Explained(refusal, self._read, self._clock())
 
-    def refuse_again(self, shape: object) -> None:
+    def refuse_anew(self, shape: object) -> None:
         """Remember that a shape is still refused: those of it that an Event told why wait on."""
         self._refused_now.add(shape)
 

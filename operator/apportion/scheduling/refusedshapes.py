@@ -31,8 +31,10 @@ class RefusedShapes:
         """
         shapes = [self._decider.alike(demand) for demand in demands]
         asked_about: set[Shape] = set()
-        untold = {
-            shape for demand, shape in zip(demands, shapes, strict=True) if not self._is_told(demand, shape)
+        unexplained = {
+            shape
+            for demand, shape in zip(demands, shapes, strict=True)
+            if not self._is_explained(demand, shape)
         }
         for demand, shape in zip(demands, shapes, strict=True):
             if shape is None or shape.named or shape in asked_about or self._refusals.is_refused_shape(shape):
@@ -40,18 +42,18 @@ class RefusedShapes:
             if not self._refusals.was_refused(demand.key) or self._decider.rests(demand.key):
                 continue
             asked_about.add(shape)
-            refusal = self._refusal(demand, shape, capacity, explains=shape in untold)
-            if refusal is not None and shape in untold:
+            refusal = self._refusal(demand, shape, capacity, explains=shape in unexplained)
+            if refusal is not None and shape in unexplained:
                 self._refusals.refuse_shape(shape, refusal, named=False)
             elif refusal is not None:
-                self._refusals.refuse_again(shape)
+                self._refusals.refuse_anew(shape)
         return frozenset(
             demand.key
             for demand, shape in zip(demands, shapes, strict=True)
             if self._refusals.is_refused_shape(shape)
         )
 
-    def _is_told(self, demand: WaitingDemand, shape: Shape | None) -> bool:
+    def _is_explained(self, demand: WaitingDemand, shape: Shape | None) -> bool:
         """Say whether an Event said why a demand of this shape waits, and need not be made anew."""
         return demand.key in self._decider.reservations or self._refusals.is_explained(demand, shape)
 

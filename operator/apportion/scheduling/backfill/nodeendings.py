@@ -118,11 +118,13 @@ class NodeEndings:
             for pod in own:
                 end = end_of(pod, now)
                 known.setdefault(last if end is None else end, _Held()).pods.append(pod)
-        found = [
+        found: list[tuple[Ending, Resources]] = [
             (Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
             for at, each in sorted(known.items())
         ]
-        rest = [(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
+        rest: list[tuple[Ending, Resources]] = [
+            (Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown
+        ]
         found += _most_first(rest)
         return Endings(tuple(row[0] for row in found), tuple(row[1] for row in found)), until
 
