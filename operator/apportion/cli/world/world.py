@@ -117,7 +117,10 @@ class World:
     def unreadable(self) -> list[BrokenInput]:
         """Return what is wrong with the objects that cannot be read."""
         broken = self.snapshot.broken.values()
-        found = [(each.kind.name, "/".join(filter(None, (each.namespace, each.name))), each.error) for each in broken]
+        found = [
+            (each.kind.name, "/".join(filter(None, (each.namespace, each.name))), each.error)
+            for each in broken
+        ]
         found += [(kinds.HOLDS.name, name, error) for name, error in self.holds.broken.items()]
         return [BrokenInput(str(error), field=f"{kind} {name}") for kind, name, error in found]
 
