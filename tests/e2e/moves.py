@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from testbed.api import Json
+from testbed.controlplane import ControlPlane
+from testbed.demo.nodes import DEMO_MANIFESTS, h100
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from tests.e2e.clusterobjects import objects
@@ -13,6 +15,7 @@ from tests.e2e.tenant import (
     CLASSES,
     GPU,
     IMAGE,
+    LEASE,
     OWN,
     PATIENCE,
     RESOURCE,
@@ -21,6 +24,7 @@ from tests.e2e.tenant import (
     devices,
     profile,
     request,
+    serving,
 )
 
 CLASS = "movable"
@@ -28,6 +32,15 @@ NODES = ("h100-a", "h100-b")
 POLICIES = f"{OWN}/defragpolicies"
 SLOW = 3 * PATIENCE
 """Seconds that what is carried out may take: each step waits for the one before."""
+
+
+@asynccontextmanager
+async def installed(cluster: ControlPlane) -> AsyncIterator[Installation]:
+    """Install on a control plane, with the two nodes."""
+    nodes = [h100(name) for name in NODES]
+    async with Installation(cluster, nodes, operator_options=LEASE, manifests=DEMO_MANIFESTS) as found:
+        await serving(found)
+        yield found
 
 
 def defrag(name: str, **spec: Any) -> tuple[str, Json]:

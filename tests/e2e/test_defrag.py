@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.nodes import DEMO_MANIFESTS, h100
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
@@ -21,6 +19,7 @@ from tests.e2e.moves import (
     campaign,
     conditions,
     defrag,
+    installed,
     places,
     pods,
     scattered,
@@ -28,33 +27,22 @@ from tests.e2e.moves import (
     victim,
 )
 from tests.e2e.preemptible import FIRST, on_card, protect
-from tests.e2e.tenant import GPU, LEASE, MANAGED, Tenant, claim, devices, pod, profile, request, serving
+from tests.e2e.tenant import GPU, MANAGED, Tenant, claim, devices, pod, profile, request
 from tests.e2e.viewer import answer, viewing
 
 
 @pytest.fixture(scope="module")
 async def two_nodes(binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on a control plane of its own: nodes are cordoned, and the operator is killed."""
-    async with ControlPlane(binaries=binaries) as cluster, _installed(cluster) as installed:
-        yield installed
+    async with ControlPlane(binaries=binaries) as cluster, installed(cluster) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 async def two_oldest_nodes(oldest_binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on the oldest version."""
-    async with (
-        ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster,
-        _installed(cluster) as installed,
-    ):
-        yield installed
-
-
-@asynccontextmanager
-async def _installed(cluster: ControlPlane) -> AsyncIterator[Installation]:
-    nodes = [h100("h100-a"), h100("h100-b")]
-    async with Installation(cluster, nodes, operator_options=LEASE, manifests=DEMO_MANIFESTS) as installed:
-        await serving(installed)
-        yield installed
+    async with ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster, installed(cluster) as found:
+        yield found
 
 
 @pytest.fixture
@@ -183,10 +171,8 @@ class TestMoves(Moves):
             async with objects(installation, defrag("tidy", mode="Evict")):
                 [move] = (await campaign(team, "tidy", ended=False))["moves"]
                 await victim(team, move)
-                for name in ("all", "more"):
-                    await team.make(
-                        claim(name, request(CLASS, profile("1g.10gb"), count=5 if name == "all" else 1))
-                    )
+                for name, count in (("all", 5), ("more", 1)):
+                    await team.make(claim(name, request(CLASS, profile("1g.10gb"), count=count)))
                     await team.make(pod(name, name))
                 await team.allocated("all")
                 why = await eventually(
@@ -197,8 +183,7 @@ class TestMoves(Moves):
                 assert "DefragPolicy tidy moves" in why["message"]
                 assert {each["remedy"] for each in why["remedies"]} >= {"WaitFor"}
                 free = await answer(person, "free")
-                [held] = free["holds"]
-                assert held["name"] == "move"
+                assert [each["name"] for each in free["holds"]] == ["move"]
                 assert {row["device"] for row in free["devices"] if row["held"]} >= {"1g.10gb"}
                 driver, node, device = move["target"]["devices"][0].split("/")
                 who = (await answer(person, "who", f"{driver}/{node}/{device}"))["holders"]

@@ -42,6 +42,8 @@ class GroupDecider:
         """When the first of the groups that this pass skips is looked at though nothing happens, by the clock."""
         self._begun: dict[str, GroupDecision] = {}
         """Decisions that have begun, by group."""
+        self._counted: tuple[str, ...] = ()
+        """The groups under way of which it was known what they leave to others when `leaves_more` was asked last."""
         self.granted = 0
         """Claims granted in the latest turn of a group."""
         self.spent = 0.0
@@ -112,10 +114,11 @@ class GroupDecider:
         """The groups being decided, by their keys in the queue."""
         return frozenset(decision.group.key for decision in self._begun.values())
 
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """The groups under way of which it is known how many devices they leave to others."""
-        return tuple(key for key, decision in self._begun.items() if decision.is_counted)
+    def leaves_more(self) -> bool:
+        """Say whether the groups under way may leave others more than when this was asked last, or none is under way."""
+        before = self._counted
+        self._counted = tuple(key for key, decision in self._begun.items() if decision.is_counted)
+        return not self._begun or self._counted != before
 
     @property
     def busy(self) -> bool:

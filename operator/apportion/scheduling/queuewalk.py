@@ -81,8 +81,6 @@ class QueueWalk:
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
-        self._counted: tuple[str, ...] = ()
-        """The groups being decided of which it was known what they leave to others."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
@@ -132,7 +130,8 @@ class QueueWalk:
                 break
             if self._is_stale():
                 capacity = self._read()
-            self._resume(turns)
+            if self._group_decider.leaves_more():
+                turns.resume()
             if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
                 self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
@@ -168,13 +167,6 @@ class QueueWalk:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
         self._heads.reserve(waiting)
-
-    def _resume(self, turns: Turns) -> None:
-        """Let those have their turn that were held, if groups that are being decided may leave them what they need."""
-        counted = self._group_decider.counted
-        if not self._group_decider.busy or counted != self._counted:
-            self._counted = counted
-            turns.resume()
 
     def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
         self._group_decider.begin(groups)

@@ -131,8 +131,6 @@ class Campaigns:
         except ApiError as error:
             _log.info("defrag.unanswered", policy=policy.metadata.name, error=str(error))
 
-    # One move. --------------------------------------------------------------------------------------------------
-
     async def _begin(self, policy: DefragPolicy, campaign: Campaign, move: CampaignMove) -> None:
         """Let the pod of a move go, if its new place is free for it and the server would let it go."""
         if reason := self._closed(policy, campaign):
@@ -232,8 +230,6 @@ class Campaigns:
             self._hindered = move.uid, self._clock()
         if against == _gone(move) or self._clock() - self._hindered[1] >= _PATIENCE:
             await self._end(*against)
-
-    # The whole. -------------------------------------------------------------------------------------------------
 
     def _take(self, policy: DefragPolicy | None, campaign: Campaign | None) -> None:
         self._policy, self._campaign = policy, campaign
