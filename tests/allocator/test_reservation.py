@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.devicecount import least_devices
 from apportion.allocator.gang.members import Member
 from apportion.allocator.reservation import Ending, ReservationPlan, plan_reservation
 from apportion.allocator.state import State
@@ -54,7 +53,7 @@ class World:
                 for number, (at, devices) in enumerate(rows)
             ]
             found[name] = sorted(
-                endings, key=lambda each: (math.inf if each.at is None else each.at, -each.devices)
+                endings, key=lambda each: (math.inf if each.at is None else each.at, each.devices)
             )
         return found
 
@@ -109,18 +108,13 @@ _REQUESTS = st.one_of(
 )
 
 
-def _order(at: float | None, ended: int, devices: int, least: int) -> tuple[float, int, int, int]:
-    return (
-        math.inf if at is None else at, ended if at is None else 0, max(least - devices, 0), devices
-    )  # fmt: skip
+def _order(at: float | None, devices: int) -> tuple[float, int]:
+    return (math.inf if at is None else at, devices)
 
 
-def _by_trying(world: World, wanted: Demand, least: int) -> tuple[float, int, int, int] | None:
-    """Return when the demand fits first, after how many endings where nobody knows, how many devices are idle until then and how many become free.
-
-    By trying everything.
-    """
-    best: tuple[float, int, int, int] | None = None
+def _by_trying(world: World, wanted: Demand) -> tuple[float, int] | None:
+    """Return when the demand fits first, and how many devices have to become free for it; by trying everything."""
+    best: tuple[float, int] | None = None
     for node, endings in world.endings().items():
         for count in range(len(endings) + 1):
             answer = allocate(
@@ -130,7 +124,7 @@ def _by_trying(world: World, wanted: Demand, least: int) -> tuple[float, int, in
                 over = endings[:count]
                 unknown = any(each.at is None for each in over)
                 at = None if unknown else max([NOW] + [each.at for each in over if each.at is not None])
-                found = _order(at, count, sum(each.devices for each in over), least)
+                found = _order(at, sum(each.devices for each in over))
                 best = found if best is None else min(best, found)
                 break
     return best
@@ -147,19 +141,18 @@ def _plan(
 
 @given(worlds(), _REQUESTS)
 @settings(max_examples=150, deadline=None)
-def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_holders_have_to_end(
+def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_devices_have_to_become_free(
     world: World, request: dict[str, object]
 ) -> None:
     wanted, state = Demand((claim("head", request),)), world.state()
     plan = _plan(world, state, [wanted])
-    least = least_devices(state, wanted)
-    expected = _by_trying(world, wanted, least)
+    expected = _by_trying(world, wanted)
     if plan is None:
         assert expected is None
         return
     [place] = plan.places
     sizes = {key: len(results) for rows in world.endings().values() for e in rows for key, results in e.held}
-    assert _order(plan.start, plan.ended, sum(sizes[key] for key in place.awaited), least) == expected
+    assert _order(plan.start, sum(sizes[key] for key in place.awaited)) == expected
 
 
 @given(worlds(), _REQUESTS, st.integers(1, 3))
@@ -249,8 +242,8 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
     assert plan.places[0].awaited == ("n1/0",)
 
 
-def test_where_nobody_knows_when_the_fewest_holders_have_to_end() -> None:
-    """A known moment, however late, comes before. The last of three ends later than the only one, and keeps three devices idle meanwhile."""
+def test_where_nobody_knows_when_the_fewest_devices_have_to_become_free() -> None:
+    """A known moment, however late, comes before."""
     held = {
         "n0": ((None, ("gpu-0",)), (None, ("gpu-1", "gpu-2"))),
         "n1": ((None, ("gpu-0", "gpu-1")),),
@@ -263,17 +256,3 @@ def test_where_nobody_knows_when_the_fewest_holders_have_to_end() -> None:
         assert plan is not None
         found[count] = [*plan.nodes], plan.start
     assert found == {3: (["n2"], 99.0), 4: (["n1"], None)}
-
-
-def test_of_nodes_where_as_many_have_to_end_the_one_on_which_fewer_devices_are_idle_until_then() -> None:
-    """Others use these as long as they can; of two such nodes the one that loses fewer devices to come."""
-    one, three, four = (((None, tuple(f"gpu-{n}" for n in range(count))),) for count in (1, 3, 4))
-    for count, held in (
-        (4, {"other": one, "chosen": three}),
-        (4, {"other": three, "chosen": four}),
-        (2, {"other": four, "chosen": three}),
-    ):
-        world = World(dict.fromkeys(held, "gpu"), held)
-        plan = _plan(world, world.state(), [Demand((claim("head", device_request(count=count)),))])
-        assert plan is not None
-        assert (plan.nodes, plan.start) == ({"chosen"}, None)

@@ -15,32 +15,6 @@ async def test_devices_are_reserved_where_they_become_free_first(unanswered: Cli
     assert made.reserved == {"large": (["n2"], 3600)}
 
 
-async def test_where_nobody_knows_devices_are_reserved_where_one_pod_has_to_end(unanswered: Client) -> None:
-    """Rather than where three have, although these have fewer devices: the last of three ends later, and what the others leave is idle."""
-    made = Reserving(unanswered, {"n1": DEVICES, "n2": DEVICES})
-    for number in range(3):
-        made.starts(f"small-{number}", 1, spec={"affinity": on("n1")})
-    made.starts("whole", DEVICES, spec={"affinity": on("n2")})
-    made.comes("large", DEVICES)
-    made.passes(0.0)
-    assert made.reserved == {"large": (["n2"], None)}
-
-
-async def test_of_pods_of_which_nobody_knows_the_end_few_large_ones_are_waited_for(
-    unanswered: Client,
-) -> None:
-    """Whatever their names say: one that has four devices, not three of four that have one each."""
-    made = Reserving(unanswered, {"n1": DEVICES})
-    for number in range(4):
-        made.starts(f"a-{number}", 1)
-    made.starts("b", 4)
-    made.comes("large", 3)
-    made.passes(0.0)
-    [reservation] = made.reservations()
-    [place] = reservation.plan.places
-    assert [claim.name for claim in made.world.snapshot.claims_of(place.awaited)] == ["b"]
-
-
 async def test_nothing_is_reserved_on_nodes_that_the_pod_may_not_use(unanswered: Client) -> None:
     """Node affinity, a cordon, too little cpu in all; and a cordon that comes later moves the reservation."""
     made = Reserving(unanswered, {"n1": DEVICES, "n2": DEVICES, "n3": DEVICES, "n4": DEVICES})

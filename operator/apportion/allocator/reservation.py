@@ -1,9 +1,9 @@
 """plan_reservation(): where demands that do not fit now will fit first, if nobody else takes what becomes free.
 
-In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them as are needed, and
-when all of these are free; or nothing. Nodes are looked at in the order of the moment at which enough devices may be free, which is found by counting; so the
-first that is found to fit is the earliest. Where nobody knows when devices become free, the node on which the fewest holders of them have to end: the last of
-many ends later than the only one. Of these the node on which the fewest devices lie idle until then. The state is unchanged at the end.
+In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them
+as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which enough
+devices may be free, which is found by counting; so the first that is found to fit is the earliest. Where nobody knows when
+devices become free, the node on which the fewest of them have to. The state is unchanged at the end.
 """
 
 import math
@@ -66,8 +66,6 @@ class Place:
     """When; None: nobody knows."""
     awaited: tuple[str, ...]
     """Keys that hold devices of this node until then."""
-    ended: int
-    """How many endings of this node have to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +81,6 @@ class ReservationPlan:
     def __post_init__(self) -> None:
         """Collect once what every pass reads."""
         object.__setattr__(self, "nodes", frozenset(place.decision.node for place in self.places))
-
-    @property
-    def ended(self) -> int:
-        """How many endings have to come."""
-        most = dict.fromkeys(self.nodes, 0)
-        for each in self.places:
-            most[each.decision.node] = max(most[each.decision.node], each.ended)
-        return sum(most.values())
 
     @property
     def results(self) -> tuple[DeviceResult, ...]:
@@ -115,8 +105,8 @@ def plan_reservation(
 ) -> ReservationPlan | None:
     """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
 
-    `endings`: by node, in the order in which they come, those of which nobody knows when at the end, first those of them that free the
-    most. A node that is not named has none.
+    `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
+    named has none.
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
@@ -175,9 +165,8 @@ class _Future:
             self._state.hold(key, allocation.results)
 
 
-_Row: TypeAlias = tuple[float, int, int, int, str, int]
-"""When (infinite: nobody knows), then after how many endings, how many devices lie idle until then, how many have to become free, the node,
-and after how many of its endings."""
+_Row: TypeAlias = tuple[float, int, str, int]
+"""When (infinite: nobody knows), how many devices have to become free, the node, and after how many of its endings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +209,7 @@ class _Planning:
         rows = self.rows[key]
         while rows and self.asked < MOST_ASKED:
             row = heappop(rows)
-            *_, node, ended = row
+            _, _, node, ended = row
             decision = self._decide(number, node, ended)
             if decision is None:
                 for later in self._row(number, node, ended + 1):
@@ -233,8 +222,9 @@ class _Planning:
             over = self.future.of(node)[:ended]
             at = max([each.at for each in over if each.at is not None], default=self.now)
             keys = tuple(key for each in over for key, _ in each.held)
-            start = None if any(each.at is None for each in over) else at
-            self.places.append(Place(number, decision, start, keys, ended))
+            self.places.append(
+                Place(number, decision, None if any(each.at is None for each in over) else at, keys)
+            )
             return True
         return False
 
@@ -264,8 +254,7 @@ class _Planning:
                 if matching is not None:
                     possible |= self._freed(view, ending)
             if count >= ended and (matching is None or (matching & possible).bit_count() >= wanted.least):
-                idle = max(wanted.least - devices, 0)
-                return [(at, count if at == math.inf else 0, idle, devices, node, count)]
+                return [(at, devices, node, count)]
         return []
 
     def _counted(self, number: int, node: str) -> _Wanted:

@@ -5,7 +5,6 @@ which a pod runs longer than it declared.
 """
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -16,7 +15,6 @@ from apportion.allocator.reservation import Ending
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
-from apportion.dra.device import DeviceId
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
 from apportion.scheduling.podneeds import total
@@ -122,10 +120,8 @@ class NodeEndings:
             (Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
             for at, each in sorted(known.items())
         ]
-        rest: list[tuple[Ending, Resources]] = [
-            (Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown
-        ]
-        found += _most_first(rest)
+        rest = [(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
+        found += sorted(rest, key=lambda row: (row[0].devices, row[0].held[0][0]))
         return Endings(tuple(row[0] for row in found), tuple(row[1] for row in found)), until
 
     def exceeding(self, now: float) -> frozenset[str]:
@@ -174,23 +170,6 @@ class NodeEndings:
     def _is_published(self, claim: Claim) -> bool:
         _, results = self._held(claim)
         return all(self._snapshot.devices.published(result.device) is not None for result in results)
-
-
-def _most_first(unknown: list[tuple[Ending, Resources]]) -> list[tuple[Ending, Resources]]:
-    """Return endings so that the first of them free the most: devices that the fewest use come first, then who uses many devices.
-
-    Those that share a device follow each other: it is free as a whole only after all of them.
-    """
-    users = Counter(
-        result.device for ending, _ in unknown for _, results in ending.held for result in results
-    )
-
-    def order(row: tuple[Ending, Resources]) -> tuple[int, int, list[DeviceId], str]:
-        [(key, results)] = row[0].held
-        shared = max([users[result.device] for result in results], default=0)
-        return shared, -len(results), sorted({result.device for result in results}), key
-
-    return sorted(unknown, key=order)
 
 
 def end_of(pod: Pod, now: float) -> float | None:

@@ -53,9 +53,9 @@ class Reservation:
 
 
 def is_earlier(found: ReservationPlan, known: ReservationPlan) -> bool:
-    """Say whether one begins before the other; the unknown comes last, and of it what waits for fewer endings."""
+    """Say whether one begins before the other; the unknown comes last, and then the fewer devices have to become free."""
     if found.start is None or known.start is None:
-        return found.start is not None or (known.start is None and found.ended < known.ended)
+        return found.start is not None or (known.start is None and _awaits(found) < _awaits(known))
     return found.start < known.start
 
 
@@ -64,3 +64,7 @@ def is_same(found: ReservationPlan, known: ReservationPlan) -> bool:
     if found.start is None or known.start is None:
         return found.results == known.results and found.start == known.start
     return found.results == known.results and abs(found.start - known.start) < STARTED
+
+
+def _awaits(found: ReservationPlan) -> int:
+    return len({key for place in found.places for key in place.awaited})
