@@ -47,7 +47,7 @@ async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> No
 
 
 @pytest.mark.parametrize("status", [403, 404])
-async def test_who_catches_up_does_not_wait_until_the_kind_is_asked_for_again(status: int) -> None:
+async def test_who_catches_up_does_not_wait_for_the_next_time_the_kind_is_asked_for(status: int) -> None:
     """A server that has just started knows no roles and serves no CRDs for a moment; a leader acts only after all kinds are caught up with."""
     async with ApiServer().serving() as server, server.client() as client:
         server.fault = lambda _: failed(status, "not yet")

@@ -11,7 +11,7 @@ from testbed.soak.figures import figures
 from testbed.soak.result import LONGEST_IDLE, SoakResult
 
 
-def test_overlaps_are_told_from_other_violations() -> None:
+def test_overlaps_are_said_from_other_violations() -> None:
     """A device, the counters of a card and a place in the hardware that two have; not a pod away from its devices."""
     devices = known()
     overlaps = [
