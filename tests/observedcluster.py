@@ -44,7 +44,7 @@ class ObservedCluster:
     clock: Clock = field(default_factory=Clock)
     programs: Programs = field(default_factory=Programs)
     """Compiles the selectors."""
-    objects: dict[tuple[ResourceKind, str, str], Json] = field(default_factory=dict)
+    seen: dict[tuple[ResourceKind, str, str], Json] = field(default_factory=dict)
     """What was seen last, by kind, namespace and name."""
     debouncer: Debouncer | None = None
     """Wakes the cycle by what is observed; None: a test does that."""
@@ -73,7 +73,7 @@ class ObservedCluster:
         )
         metadata["resourceVersion"] = str(self.version)
         metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
-        self.objects[kind, metadata.get("namespace", ""), metadata["name"]] = raw
+        self.seen[kind, metadata.get("namespace", ""), metadata["name"]] = raw
         self.snapshot.observe(kind, change, raw)
         return raw
 

@@ -214,7 +214,7 @@ def test_a_hold_that_cannot_be_read_is_named_and_holds_nothing(tmp_path: Path) -
     cluster.hold("Wish", TIDY, ("n2", "gpu-0"))
     result = ask(tmp_path, cluster, "free", "-o", "json")
     assert result.exit_code == 0
-    assert result.stderr.startswith("left out: spec.purpose: DeviceHold wish-tidy: ")
+    assert result.stderr.startswith("left out: DeviceHold wish-tidy: spec.purpose: ")
     assert json.loads(result.stdout)["holds"] == []
 
 

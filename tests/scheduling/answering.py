@@ -71,7 +71,7 @@ class Answering:
         """Return an object as it is, which the watch may not have shown yet."""
         key = kind, namespace, name
         if key not in self._objects:
-            self._objects[key] = deepcopy(self._world.objects[key])
+            self._objects[key] = deepcopy(self._world.seen[key])
         return self._objects[key]
 
     async def _turn(self) -> None:
