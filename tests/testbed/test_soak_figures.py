@@ -3,12 +3,12 @@
 from io import StringIO
 
 from rich.console import Console
-from tests.testbed.violation_objects import FIRST, LOW, NODE, claim, known, live, pod, row
 
 from testbed import violations as rules
 from testbed.faultyproxy import Fault
 from testbed.soak.figures import figures
 from testbed.soak.result import LONGEST_IDLE, SoakResult
+from tests.testbed.violationobjects import FIRST, LOW, NODE, claim, known, live, pod, row
 
 
 def test_overlaps_are_said_from_other_violations() -> None:
