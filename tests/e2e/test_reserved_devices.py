@@ -82,7 +82,7 @@ async def test_what_is_reserved_is_seen_by_who_may_view(
             row for row in (await answer(person, "free"))["devices"] if row["held"] and row["device"] == "npu"
         ]
         assert chips["held"] == 3
-        await team.event("silent", "ClaimsNotAllocated", f"held by DeviceHold {held['name']}")
+        await team.event("silent", "ClaimsNotAllocated", f"DeviceHold {held['name']}")
 
         # Now the end of another pod is awaited, and an earlier one.
         expected = held["message"].rpartition(" ")[2]
