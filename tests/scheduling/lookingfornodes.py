@@ -18,7 +18,9 @@ H100, H200 = f'{MODEL} == "h100"', f'{MODEL} == "h200"'
 def said(world: ObservedCluster, over: Container[str] = ()) -> Callable[[], dict[str, bool]]:
     """Return what looks at the queue and says which pods autoscalers are to see from now on, or no longer; `over`: demands over their quota."""
     queue = WaitingQueue(world.snapshot)
-    autoscaling = Autoscaling(world.snapshot, world.clock, over=over, lifted=nullcontext)
+    autoscaling = Autoscaling(
+        world.snapshot, world.clock, over=over, is_evaluated=lambda _: True, lifted=nullcontext
+    )
 
     def look() -> dict[str, bool]:
         queue.demands()

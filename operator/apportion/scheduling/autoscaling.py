@@ -51,7 +51,7 @@ class Autoscaling:
         clock: Callable[[], float],
         *,
         over: Container[str],
-        is_evaluated: Callable[[WaitingDemand], bool] = lambda _: True,
+        is_evaluated: Callable[[WaitingDemand], bool],
         lifted: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """`over`: demands (keys) that a quota keeps waiting: no node would help them. `is_evaluated`, `lifted`: as `EmptyNodes` has them."""

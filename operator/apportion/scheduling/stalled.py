@@ -43,7 +43,7 @@ class StalledAllocations:
         clock: Callable[[], float],
         *,
         manager: str,
-        is_evaluated: Callable[[WaitingDemand], bool] = lambda _: True,
+        is_evaluated: Callable[[WaitingDemand], bool],
         lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within.

@@ -50,7 +50,7 @@ class Reflector:
         """Prepare; nothing is read before `run`.
 
         `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
-        `catch_up` lists again rather than waiting for a bookmark; `proof`: seconds that it waits for one before it lists. `page`: objects
+        `catch_up` lists again rather than waiting for a bookmark, and that is listed after a broken connection; `proof`: seconds that it waits for one before it lists. `page`: objects
         of one answer to a list; `params`: server-side selectors.
         """
         self.kind = kind
@@ -126,8 +126,7 @@ class Reflector:
         A server accepts a watch from a version that it does not have, says nothing, and goes on as if nothing had happened once it has got as
         far (measured on 1.37). So a kind of few objects is listed in any case.
         """
-        small = self._is_small()
-        self._lists = self._lists or small or await self._version_now() < self._progress.observed
+        self._lists = self._lists or self._is_small() or await self._version_now() < self._progress.observed
         self._doubts = False
 
     async def _version_now(self) -> int:
