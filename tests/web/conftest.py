@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import pytest
 from playwright.async_api import Browser, Page
 
@@ -11,6 +12,7 @@ from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import ascend, h100
 from testbed.errors import Unavailable
+from testbed.eventually import eventually
 from testbed.installation import Installation
 from tests.e2e.replicas import both_ready
 from tests.e2e.tenant import (
@@ -83,7 +85,26 @@ async def site(binaries: Binaries) -> AsyncIterator[Site]:
         await team.make(pod("odd", "odd"))
         await team.running(*RUNNING)
         await team.event("much", "NotAllocated")
-        yield Site(installed, team, cluster)
+        made = Site(installed, team, cluster)
+        await _answering(made)
+        yield made
+
+
+async def _answering(site: Site) -> None:
+    """Wait until the page of each replica has listed the cluster: until then it answers 503."""
+    async with aiohttp.ClientSession() as session:
+
+        async def statuses() -> list[int]:
+            found = []
+            for replica, _ in enumerate(site.installation.web_ports):
+                try:
+                    async with session.get(site.url(replica=replica)) as answer:
+                        found.append(answer.status)
+                except aiohttp.ClientError:
+                    found.append(0)
+            return found
+
+        await eventually(statuses, lambda found: set(found) == {200})
 
 
 @pytest.fixture(scope="session")
