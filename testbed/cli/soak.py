@@ -3,6 +3,8 @@
 import asyncio
 import secrets
 import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -26,20 +28,26 @@ def soak(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the random choices; random if not given.")] = None,
     kubernetes: options.Kubernetes = options.DEFAULT_KUBERNETES,
+    logs: Annotated[
+        Path | None,
+        typer.Option(help="Where all logs are kept when something is wrong; a new folder if not given."),
+    ] = None,
 ) -> None:
     """Load and disturb two operators and four agents, and check invariants each second; exit 1 on any violation."""
+    kept = logs if logs is not None else Path(tempfile.gettempdir(), f"soak-{secrets.token_hex(4)}")
     chosen = seed if seed is not None else secrets.randbelow(10**6)
     seconds = hours * 3600 if minutes is None else minutes * 60
-    result = asyncio.run(_run(seconds, chosen, kubernetes, Console(stderr=True)))
+    result = asyncio.run(_run(seconds, chosen, kubernetes, kept, Console(stderr=True)))
     Console(width=_WIDTH).print(figures(result))
     for text in result.problems:
         print(text, file=sys.stderr)
     print(result.line())
     if result.problems:
+        print(f"the logs are in {kept}", file=sys.stderr)
         sys.exit(1)
 
 
-async def _run(seconds: float, seed: int, version: str, console: Console) -> SoakResult:
+async def _run(seconds: float, seed: int, version: str, logs: Path, console: Console) -> SoakResult:
     binaries = await provide(version, console=console)
     with Progress(
         TextColumn("soak"),
@@ -63,4 +71,5 @@ async def _run(seconds: float, seed: int, version: str, console: Console) -> Soa
                 minute = int(elapsed // 60)
                 console.print(f"minute {minute}: {said}", highlight=False)
 
-        return await SoakRun(binaries, seconds=seconds, seed=seed, version=version, show=show).run()
+        run = SoakRun(binaries, seconds=seconds, seed=seed, version=version, show=show, logs=logs)
+        return await run.run()

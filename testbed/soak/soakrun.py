@@ -1,6 +1,6 @@
 """A soak: the whole product under random load while everything around it fails.
 
-In: seconds, a seed, the programs of a control plane. Out: a `SoakResult`; `show` is called each second with what is known so far.
+In: seconds, a seed, the programs of a control plane. Out: a `SoakResult`; `show` is called each second with what is known so far; the logs, where it found something.
 
 Two operators and four agents run behind faulty proxies on a real control plane. The checker shares no code with the product.
 """
@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from testbed.binaries import Binaries
@@ -21,6 +22,7 @@ from testbed.soak import workload
 from testbed.soak.churn import Churn
 from testbed.soak.disturbances import Disturbances
 from testbed.soak.ending import complaints, end
+from testbed.soak.keeping import keep
 from testbed.soak.observer import LOOK_SECONDS, Observer
 from testbed.soak.result import SoakResult
 
@@ -35,8 +37,17 @@ class SoakRun:
     """`await SoakRun(binaries, seconds=..., seed=...).run()`."""
 
     def __init__(
-        self, binaries: Binaries, *, seconds: float, seed: int, version: str, show: Show = lambda _: None
+        self,
+        binaries: Binaries,
+        *,
+        seconds: float,
+        seed: int,
+        version: str,
+        show: Show = lambda _: None,
+        logs: Path | None = None,
     ) -> None:
+        """`logs`: where all logs are copied to when something is not as it must be."""
+        self._logs = logs
         self._binaries = binaries
         self._seconds = seconds
         self._version = version
@@ -79,6 +90,8 @@ class SoakRun:
             self._read(observer, checker, churn, disturbances)
             self.result.memory, self.result.leaks = observer.growths(), observer.leaks()
             self.result.complaints = complaints(installation)
+            if self._logs is not None and (problems := self.result.problems):
+                keep(cluster.folder, self._logs, problems, checker.violations)
         return self.result
 
     async def _load(self, churn: Churn, disturbances: Disturbances) -> None:

@@ -166,17 +166,15 @@ class Reserving:
         assert cleared.allocation is None
 
     async def test_a_bound_pod_keeps_its_devices(self, place: Place) -> None:
-        """Also where our watch shows it as gated still; when somebody took the reservation away, controller-manager writes it anew."""
+        """Also where our watch shows it as gated still. The reservation is there at once, without controller-manager."""
         pod, claim = await place.allocated("p", "reserved-large")
         await place.writer.ungate(pod)
         await place.bound("p")
         assert not await place.writer.clear(claim, pod)
-        found_anew = await eventually(
-            lambda: place.claim_of(pod), lambda found: bool(found and found.reserved_for)
-        )
-        assert found_anew is not None
-        assert [user.uid for user in found_anew.reserved_for] == [pod.uid]
-        assert found_anew.allocation == claim.allocation
+        found = await place.claim_of(pod)
+        assert found is not None
+        assert [user.uid for user in found.reserved_for] == [pod.uid]
+        assert found.allocation == claim.allocation
 
     async def test_what_others_have_reserved_is_never_touched(self, place: Place) -> None:
         """Not even where the pod of the claim has reserved it, too."""

@@ -1,6 +1,7 @@
 """A short soak: random load on two operators and four agents while everything around them fails. `make soak` is the long one."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,10 @@ _SEED = 20260701
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_nothing_is_used_twice_lost_or_leaked_whatever_fails(
-    binaries: Binaries, capsys: pytest.CaptureFixture[str]
+    binaries: Binaries, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """No violation at any second; afterwards everything is free, and every device can be had; no process grows."""
-    result = await SoakRun(binaries, seconds=SECONDS, seed=_SEED, version=DEFAULT).run()
+    result = await SoakRun(binaries, seconds=SECONDS, seed=_SEED, version=DEFAULT, logs=tmp_path).run()
     with capsys.disabled():
         print(f"\nsoak: {result.line()}")  # noqa: T201 - for people who watch
     assert result.problems == []

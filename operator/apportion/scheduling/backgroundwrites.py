@@ -137,6 +137,10 @@ class BackgroundWrites:
             self._releasing.add(claim.uid)
             self._spawn(self._release(claim))
 
+    def recheck(self, claim: Claim) -> None:
+        """Let controller-manager look at a claim's consumers once more."""
+        self._spawn(self._recheck(claim))
+
     def make(self, templates: Iterable[Template]) -> None:
         """Make the templates that are not there."""
         for template in templates:
@@ -263,6 +267,14 @@ class BackgroundWrites:
             _log.info("claim.not_released", claim=claim.key, error=str(error))
         finally:
             self._releasing.discard(claim.uid)
+
+    async def _recheck(self, claim: Claim) -> None:
+        try:
+            await self._writer.recheck(claim)
+        except (ApiError, NotLeading) as error:
+            _log.info("claim.not_rechecked", claim=claim.key, error=str(error))
+        else:
+            _log.info("claim.rechecked", claim=claim.key, why="it is reserved for a pod that is gone")
 
     async def _make(self, template: Template) -> None:
         try:

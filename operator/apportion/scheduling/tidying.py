@@ -1,6 +1,6 @@
 """Tidying: the last step of a pass, which takes back what nobody uses or nobody can use.
 
-In: the snapshot, the demands that waited in this pass. Out: clears and removals of our finalizer, written in the background.
+In: the snapshot, the demands that waited in this pass. Out: clears, removals of our finalizer and claims to look at once more, written in the background.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +12,7 @@ from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.goneconsumers import GoneConsumers
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -34,6 +35,7 @@ class Tidying:
         self._writes = writes
         self._exclusions = exclusions
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
+        self._gone = GoneConsumers(snapshot, clock, manager=manager)
         self._stalled = StalledAllocations(
             snapshot,
             decider.candidates,
@@ -52,6 +54,8 @@ class Tidying:
             self._writes.clear(
                 claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
             )
+        for claim in self._gone.due():
+            self._writes.recheck(claim)
         self._clear_failed_cuts()
         self._release_finalizers()
 

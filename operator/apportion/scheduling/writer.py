@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE
+from apportion.api.contract import ALLOCATION_FINALIZER, CONSUMERS_CHECKED, EXTENDED_RESOURCE, GATE
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.cluster.writeturns import WriteTurns
@@ -75,7 +75,7 @@ class Writer:
             stamped = allocation.to_json() | {"allocationTimestamp": self._stamp()}
             change: dict[str, Any] = {"allocation": stamped}
             if user is not None:
-                change["reservedFor"] = [{"resource": "pods", "name": user.name, "uid": user.uid}]
+                change["reservedFor"] = [_consumer(user)]
             await self._status(claim, version, change)
 
     async def withdraw(self, claim: Claim, version: str) -> None:
@@ -120,20 +120,36 @@ class Writer:
                     return True
                 if reserved:
                     version = await self._status(now, version, {"reservedFor": None})
-                if user is not None and await self._may_start(user, reserved=bool(reserved)):
+                if user is not None and await self._may_start(user, now, version, reserved=bool(reserved)):
                     return False
                 await self._status(now, version, {"allocation": None})
             return True
 
-    async def _may_start(self, user: Pod, *, reserved: bool) -> bool:
-        """Say whether a pod is bound; where a claim was reserved for it a moment ago also whether it may be bound soon, or was."""
+    async def _may_start(self, user: Pod, claim: Claim, version: str, *, reserved: bool) -> bool:
+        """Say whether a pod is bound; where a claim was reserved for it a moment ago also whether it may be bound soon, or was.
+
+        A bound pod gets its reservation back at once: kubelet starts it no sooner, and controller-manager may be away.
+        """
         try:
             pod = Pod.from_json(await self._client.get(PODS, user.name, namespace=user.namespace))
         except Missing:
             return reserved
         if pod.uid != user.uid:
             return reserved
+        if reserved and pod.node is not None:
+            with suppress(Overtaken):  # controller-manager was faster
+                await self._status(claim, version, {"reservedFor": [_consumer(pod)]})
         return pod.node is not None or (reserved and not pod.gates)
+
+    async def recheck(self, claim: Claim) -> None:
+        """Change an annotation of a claim, so that controller-manager looks at its consumers once more; raises Overtaken when it is another claim."""
+        async with self._turns.of(claim.namespace):
+            self._fence()
+            metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}}
+            with suppress(Missing):
+                await self._client.patch(
+                    CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace
+                )
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
@@ -221,6 +237,10 @@ class Writer:
 def _gate_of(pod: Pod) -> str:
     """Return the path of our gate."""
     return f"/spec/schedulingGates/{pod.gates.index(GATE)}"
+
+
+def _consumer(pod: Pod) -> dict[str, str]:
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
 
 
 def _finalizer(claim: Claim) -> str:
