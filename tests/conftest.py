@@ -131,7 +131,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed:
         found = [getattr(each, "installation", each) for each in getattr(item, "funcargs", {}).values()]
-        for log in dict.fromkeys(log for each in found for log in getattr(each, "logs", ()) if log.exists()):
+        # A control plane has a method of that name.
+        named = [logs for each in found if isinstance(logs := getattr(each, "logs", None), list)]
+        for log in dict.fromkeys(log for logs in named for log in logs if log.exists()):
             lines = log.read_text(errors="replace").splitlines()
             report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))
     return report
