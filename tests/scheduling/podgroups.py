@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.gates import Gates
@@ -12,6 +11,7 @@ from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster, request
+from tests.scheduling import openedgates
 from tests.scheduling.queued import fleet
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
@@ -50,8 +50,7 @@ def only_group(made: ObservedCluster) -> WaitingGroup:
 
 def opened(made: ObservedCluster) -> list[str]:
     """Return the pods whose gate can be removed."""
-    pods = Gates(made.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
-    return sorted(pod.name for pod in pods)
+    return sorted(pod.name for pod in openedgates.opened(Gates(made.snapshot)))
 
 
 def gang(

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.cluster.kinds import CLAIMS, CLASSES
 from apportion.dra.claim import Claim
 from apportion.scheduling.clearing import UnusedAllocations
@@ -15,16 +14,17 @@ from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.waitingqueue import WaitingQueue
-from tests.observedcluster import ObservedCluster, request
+from tests.observedcluster import request
 from tests.scheduling.clustersteps import CLAIM, POD, STEPS, claim_uids, step
+from tests.scheduling.openedgates import opened
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import world
 from tests.steps import steps as steps_of
 
 
-def opened(made: ObservedCluster, gates: Gates) -> list[str]:
-    """Return the pods whose gate can be removed."""
-    return sorted(pod.uid for pod in gates.open(contested=frozenset(), phase=lambda _: Phase.READY))
+def uids_of(gates: Gates) -> list[str]:
+    """Return the UIDs of the pods whose gate can be removed."""
+    return sorted(pod.uid for pod in opened(gates))
 
 
 @given(st.lists(STEPS, max_size=30))
@@ -34,7 +34,7 @@ def test_the_same_gates_open(changes: list[Any]) -> None:
     gates = Gates(made.snapshot)
     for kind, *what in changes:
         step(made, kind, what, uids)
-        assert opened(made, gates) == opened(made, Gates(made.snapshot))
+        assert uids_of(gates) == uids_of(Gates(made.snapshot))
 
 
 @given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=30))
@@ -81,8 +81,8 @@ def test_gates_cost_the_same_however_many_pods_wait() -> None:
             made.claim(f"w{number}")
             made.pod(f"w{number}", f"w{number}", gates=(GATE,))
         gates = Gates(made.snapshot)
-        assert opened(made, gates) == []
-        counts.append(steps_of(lambda: opened(made, gates)))  # noqa: B023 - called before the next turn
+        assert uids_of(gates) == []
+        counts.append(steps_of(lambda: uids_of(gates)))  # noqa: B023 - called before the next turn
     assert counts[0] == counts[1]
 
 
@@ -93,10 +93,10 @@ def test_a_gate_opens_when_the_class_is_managed_by_us_no_longer() -> None:
     made.claim("c", request("late"))
     made.pod("p", "c", gates=(GATE,))
     gates = Gates(made.snapshot)
-    assert opened(made, gates) == []
+    assert uids_of(gates) == []
     late["metadata"]["labels"] = {}
     made.see(CLASSES, late)
-    assert opened(made, gates) == ["uid-team-pods-p"]
+    assert uids_of(gates) == ["uid-team-pods-p"]
 
 
 def test_a_claim_of_the_same_name_begins_anew() -> None:
@@ -121,10 +121,10 @@ def test_a_gate_opens_when_an_unreadable_claim_becomes_readable() -> None:
     [result] = claim["status"]["allocation"]["devices"]["results"]
     result["adminAccess"] = "maybe"
     made.see(CLAIMS, claim)
-    assert opened(made, gates) == []
+    assert uids_of(gates) == []
     del result["adminAccess"]
     made.see(CLAIMS, claim)
-    assert opened(made, gates) == ["uid-team-pods-p"]
+    assert uids_of(gates) == ["uid-team-pods-p"]
 
 
 CHANGES = st.one_of(

@@ -9,6 +9,8 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster
+from tests.scheduling.openedgates import opened
+from tests.steps import steps
 
 RDMA = "rdma.apportion.dev"
 
@@ -120,10 +122,9 @@ def _one(name: str = "nic") -> Json:
     return {"name": name, "exactly": {"deviceClassName": "rdma"}}
 
 
-def opened(made: ObservedCluster, gates: Gates) -> list[str]:
-    """Return the pods whose gate can be removed now."""
-    found = gates.open(contested=frozenset(), phase=lambda _claim: None)
-    return [pod.name for pod in found]
+def names_of(gates: Gates) -> list[str]:
+    """Return the names of the pods whose gate can be removed now."""
+    return [pod.name for pod in opened(gates)]
 
 
 def shared() -> tuple[ObservedCluster, Json]:
@@ -143,16 +144,29 @@ def test_of_pods_that_share_a_network_device_one_starts() -> None:
     """The next one when that is over: an interface is in the network of one pod."""
     made, _ = shared()
     gates = Gates(made.snapshot)
-    (first,) = opened(made, gates)
+    (first,) = names_of(gates)
     second = "q" if first == "p" else "p"
     assert [(pod.name, name.name, other.name) for pod, name, other in gates.taken] == [
         (second, "rail", first)
     ]
     running = made.pod(first, "rail")
-    assert opened(made, gates) == []
+    assert names_of(gates) == []
     made.see(PODS, running | {"status": {"phase": "Succeeded"}})
-    assert opened(made, gates) == [second]
+    assert names_of(gates) == [second]
     assert gates.taken == []
+
+
+def test_who_has_a_network_device_is_found_out_once_however_many_pods_name_its_claim() -> None:
+    """Work grows with the pods, not with their square."""
+    counts = []
+    for count in (100, 400):
+        made, _ = shared()
+        for number in range(count):
+            made.pod(f"a{number}", "rail", gates=[GATE])
+        gates = Gates(made.snapshot)
+        counts.append(steps(lambda: opened(gates)))  # noqa: B023 - called before the next turn
+        assert len(gates.taken) == count + 1
+    assert counts[1] < 5 * counts[0]
 
 
 def test_a_pod_that_is_deleted_keeps_the_interface_until_it_is_gone() -> None:
@@ -162,10 +176,10 @@ def test_a_pod_that_is_deleted_keeps_the_interface_until_it_is_gone() -> None:
     first = made.pod("p", "rail", spec={"nodeName": "node"})
     first["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     made.see(PODS, first)
-    assert opened(made, gates) == []
+    assert names_of(gates) == []
     first["spec"].pop("nodeName")
     made.see(PODS, first)
-    assert opened(made, gates) == ["q"]
+    assert names_of(gates) == ["q"]
 
 
 def test_a_pod_that_waits_for_anothers_network_device_says_so(client: Client) -> None:
@@ -187,4 +201,4 @@ def test_pods_that_share_character_devices_all_start() -> None:
     made.allocate(made.claim("files", _one()), "node", "a")
     for name in "pq":
         made.pod(name, "files", gates=[GATE])
-    assert sorted(opened(made, Gates(made.snapshot))) == ["p", "q"]
+    assert sorted(names_of(Gates(made.snapshot))) == ["p", "q"]

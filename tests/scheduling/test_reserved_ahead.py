@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
@@ -16,6 +15,7 @@ from apportion.scheduling.gates import Gates
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.deallocated import deallocated
 from tests.scheduling.givenback import UNUSED_TIMEOUT, tried
+from tests.scheduling.openedgates import opened
 from tests.scheduling.overlapping import EARLY, LATE
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import (
@@ -117,8 +117,7 @@ def test_the_gate_goes_when_the_watch_shows_the_reserved_allocation() -> None:
     world = ObservedCluster()
     world.device_class("gpu")
     reserved_ahead(world)
-    opened = Gates(world.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
-    assert [pod.name for pod in opened] == ["p"]
+    assert [pod.name for pod in opened(Gates(world.snapshot))] == ["p"]
 
 
 def test_of_two_allocations_that_are_reserved_ahead_the_later_one_yields() -> None:

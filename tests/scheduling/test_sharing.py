@@ -8,6 +8,7 @@ from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import tried
+from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
 
 
@@ -24,9 +25,7 @@ def cores(count: int) -> Json:
 
 
 def ungated(world: ObservedCluster) -> list[str]:
-    return sorted(
-        pod.name for pod in Gates(world.snapshot).open(contested=frozenset(), phase=lambda _claim: None)
-    )
+    return sorted(pod.name for pod in opened(Gates(world.snapshot)))
 
 
 async def test_of_five_pods_that_share_a_claim_four_start_where_four_fit(unanswered: Client) -> None:

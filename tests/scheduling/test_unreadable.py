@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.api.policy import Strategy
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, POLICIES
@@ -13,6 +12,7 @@ from apportion.dra.device import DeviceId
 from apportion.partitions.layouts import orphans
 from apportion.scheduling.gates import Gates
 from tests.observedcluster import GPU, ObservedCluster, request
+from tests.scheduling.openedgates import opened
 
 Json = dict[str, Any]
 FIRST, SECOND = (DeviceId(GPU, "n1", name) for name in ("gpu-0", "gpu-1"))
@@ -31,8 +31,7 @@ def world_with_policy(**spec: Any) -> tuple[ObservedCluster, Json]:
 
 
 def open_pods(world: ObservedCluster) -> list[str]:
-    pods = Gates(world.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
-    return [pod.name for pod in pods]
+    return [pod.name for pod in opened(Gates(world.snapshot))]
 
 
 def spoil(world: ObservedCluster, claim: Json, *rows: Json) -> None:

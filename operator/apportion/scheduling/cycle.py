@@ -250,10 +250,10 @@ class Cycle:
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()
-            open_now = self._gates.open(
+            pods = yield from self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )
-            self._writes.ungate(pods := list(open_now), self._rank_tables.of(pods))
+            self._writes.ungate(pods, self._rank_tables.of(pods))
             yield None
             self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:

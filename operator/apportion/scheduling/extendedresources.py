@@ -11,6 +11,7 @@ it off our devices, and a claim that somebody else made for the pod it deletes. 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from apportion.api.contract import MANAGED
 from apportion.cluster.managedclasses import ManagedClasses
@@ -23,6 +24,8 @@ _PATIENCE = 5.0
 """Seconds within which kube-scheduler has bound a pod that a device plugin serves."""
 _TEMPLATE = re.compile(r"apportion-([1-9][0-9]{0,2})-(.+)")
 """As admission names the template: the number of devices, the DeviceClass."""
+_AT_ONCE = 64
+"""Pods that are spoken of in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,10 @@ class ExtendedResources:
         return set().union(*self._templates.values())
 
     def left(self) -> Iterator[LeftPod]:
-        """Yield pods that nobody serves, each once as long as it does not change."""
+        """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes."""
         now, managed = self._clock(), self._snapshot.managed
-        for uid, since in tuple(self._since.items()):
+        plugins: dict[str, int] = {}
+        for uid, since in tuple(islice(self._since.items(), _AT_ONCE)):
             if now - since < _PATIENCE:
                 return  # the others came later
             del self._since[uid]
@@ -93,8 +97,10 @@ class ExtendedResources:
             for resource, name in backed(pod, managed).items():
                 if name in managed.policies:
                     labels = self._snapshot.state.classes[name].labels
-                    plugins = sum(bool(n.allocatable.get(resource)) for n in self._snapshot.nodes.values())
-                    yield LeftPod(pod, resource, name, labels.get(MANAGED) == "true", plugins)
+                    if resource not in plugins:
+                        nodes = self._snapshot.nodes.values()
+                        plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)
+                    yield LeftPod(pod, resource, name, labels.get(MANAGED) == "true", plugins[resource])
 
     def _follow(self) -> None:
         snapshot, managed = self._snapshot, self._snapshot.managed

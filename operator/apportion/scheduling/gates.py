@@ -8,7 +8,7 @@ what classes it covers. A pod that does not fit on the node of a shared claim wa
 The gates of a group are removed together, once enough of its pods are served.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
@@ -18,10 +18,12 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
-from apportion.scheduling.onepod import taken
-from apportion.scheduling.sharing import shut_out
+from apportion.scheduling.onepod import OnePod
+from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import claims_of
 
+AT_ONCE = 256
+"""Pods that `open` looks at before it yields."""
 PartitionPhase = Callable[[Claim], Phase | None]
 """The worst phase of the partitions behind a claim; None when it has none."""
 
@@ -35,7 +37,7 @@ class Gates:
         """How far the changes of pods were read."""
         self._managed: ManagedClasses | None = None
         self._allocated: dict[str, None] = {}
-        """Gated pods (UIDs) without a claim of ours that has no allocation."""
+        """Gated pods (UIDs) without a claim of ours that has no allocation, or one that nobody can allocate."""
         self._members: dict[tuple[str, str], dict[str, None]] = {}
         """Those of each group (namespace and name)."""
         self._groups: dict[str, tuple[str, str]] = {}
@@ -49,8 +51,8 @@ class Gates:
         contested: frozenset[str],
         phase: PartitionPhase,
         ungating: Callable[[str], bool] = lambda _: False,
-    ) -> Iterator[Pod]:
-        """Yield pods whose gate can be removed, without those of which `ungating` says that it is being removed.
+    ) -> Generator[None, None, list[Pod]]:
+        """Return pods whose gate can be removed, without those of which `ungating` says that it is being removed; yields after each few pods.
 
         `contested` are the UIDs of claims whose devices overlap.
         """
@@ -64,9 +66,12 @@ class Gates:
             return _served(claim, snapshot, contested, phase)
 
         whole: dict[tuple[str, str], bool] = {}
-        opened: set[str] = set()
+        shut_out, one_pod = ShutOut(snapshot), OnePod(snapshot, ungating)
+        opened: list[Pod] = []
         self.taken = []
-        for pod in snapshot.pods_of(self._allocated):
+        for number, pod in enumerate(snapshot.pods_of(self._allocated), start=1):
+            if number % AT_ONCE == 0:
+                yield
             if ungating(pod.uid):
                 continue
             if pod.group is not None:
@@ -76,14 +81,15 @@ class Gates:
                 if not whole[key]:
                     continue
             claims = claims_of(pod, snapshot)
-            if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
+            if claims is None or not all(has(claim) for claim in claims) or pod in shut_out:
                 continue
-            found = taken(pod, snapshot, lambda uid: uid in opened or ungating(uid))
+            found = one_pod.taken(pod)
             if found is not None:
                 self.taken.append((pod, *found))
                 continue
-            opened.add(pod.uid)
-            yield pod
+            one_pod.open(pod)
+            opened.append(pod)
+        return opened
 
     def _follow(self) -> None:
         snapshot, managed = self._snapshot, self._snapshot.managed
@@ -116,7 +122,8 @@ class Gates:
     def _is_allocated(self, pod: Pod) -> bool:
         snapshot = self._snapshot
         return GATE in pod.gates and all(
-            claim is not None and (claim.allocation is not None or not snapshot.managed.owns(claim))
+            claim is not None
+            and (claim.allocation is not None if snapshot.managed.owns(claim) else _others(claim, snapshot))
             for claim in snapshot.named_claims(pod)
         )
 

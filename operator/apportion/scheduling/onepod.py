@@ -4,6 +4,7 @@ In: the snapshot. Out: the pod that a gated pod waits for. Where no gate is, the
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 from apportion.api.claimconfig import asks_for_network
 from apportion.api.contract import GATE
@@ -12,19 +13,47 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
 
-def taken(pod: Pod, snapshot: Snapshot, opening: Callable[[str], bool]) -> tuple[Claim, Pod] | None:
-    """Return a claim of the pod whose network device another pod has, or is about to have, and that pod.
+class OnePod:
+    """Who has which network device, all in one look: it is found out once for a claim, however many pods name it."""
 
-    `opening` says of which pods (UIDs) the gate is being removed. A pod has it until it is finished or gone.
-    """
-    for claim in snapshot.named_claims(pod):
-        entries = claim.allocation.config if claim is not None and claim.allocation is not None else ()
-        if claim is None or not any(asks_for_network(entry, snapshot.drivers) for entry in entries):
-            continue
-        reserved = {user.uid for user in claim.reserved_for}
-        for other in snapshot.users(claim):
-            started = other.uid in reserved or opening(other.uid) or GATE not in other.gates
-            gone = other.finished or (other.deleting and other.node is None)
-            if other.uid != pod.uid and started and not gone:
-                return claim, other
-    return None
+    def __init__(self, snapshot: Snapshot, ungating: Callable[[str], bool]) -> None:
+        """`ungating` says of which pods (UIDs) the gate is being removed."""
+        self._snapshot = snapshot
+        self._ungating = ungating
+        self._started: dict[str, list[Pod]] = {}
+        """By claim (UID): pods that have its network device, or are about to have it; two at most, because one may ask."""
+
+    def taken(self, pod: Pod) -> tuple[Claim, Pod] | None:
+        """Return a claim of the pod whose network device another pod has, or is about to have, and that pod. It has it until it is finished or gone."""
+        for claim in self._of_network(pod):
+            for other in self._having(claim):
+                if other.uid != pod.uid:
+                    return claim, other
+        return None
+
+    def open(self, pod: Pod) -> None:
+        """Take note that the gate of a pod will be removed."""
+        for claim in self._of_network(pod):
+            self._having(claim).append(pod)
+
+    def _of_network(self, pod: Pod) -> list[Claim]:
+        drivers = self._snapshot.drivers
+        return [
+            claim
+            for claim in self._snapshot.named_claims(pod)
+            if claim is not None
+            and claim.allocation is not None
+            and any(asks_for_network(entry, drivers) for entry in claim.allocation.config)
+        ]
+
+    def _having(self, claim: Claim) -> list[Pod]:
+        if claim.uid not in self._started:
+            reserved = {user.uid for user in claim.reserved_for}
+            having = (
+                pod
+                for pod in self._snapshot.users(claim)
+                if (pod.uid in reserved or self._ungating(pod.uid) or GATE not in pod.gates)
+                and not (pod.finished or (pod.deleting and pod.node is None))
+            )
+            self._started[claim.uid] = [*islice(having, 2)]
+        return self._started[claim.uid]

@@ -4,8 +4,10 @@ In: the snapshot, the demands that wait, those that can never be served. Out: Ev
 """
 
 from collections.abc import Callable, Collection
+from itertools import chain
 
 from apportion import metrics
+from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling import events, unservedevents
@@ -13,6 +15,7 @@ from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
 from apportion.scheduling.guardedclaims import GuardedClaims
+from apportion.scheduling.telling import Telling
 from apportion.scheduling.waiting import Unservable
 
 _SEEN_LATE = 5.0
@@ -39,6 +42,7 @@ class Reports:
         self._foreign = ForeignAllocations(snapshot, manager=manager)
         self._extended = extended
         self._guarded = GuardedClaims(snapshot, clock)
+        self._telling = Telling[Unservable | BrokenObject](clock)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
         self._ended_since: dict[str, float] = {}
@@ -47,10 +51,11 @@ class Reports:
     def tell(self, waiting: int, unservable: Collection[Unservable]) -> None:
         """Tell how many demands wait, and which can never be served or are kept from it by what cannot be read."""
         metrics.PENDING.set(waiting)
-        for found in unservable:
-            events.unservable(self._recorder, found)
-        for broken in self._snapshot.broken.values():
-            events.unreadable(self._recorder, broken)
+        for found in self._telling.due(chain(unservable, self._snapshot.broken.values())):
+            if isinstance(found, BrokenObject):
+                events.unreadable(self._recorder, found)
+            else:
+                events.unservable(self._recorder, found)
         for pod, unread in shut_by_policies(self._snapshot):
             events.policy_unreadable(self._recorder, pod, unread)
         for pod, claim, other in self._gates.taken:

@@ -47,30 +47,42 @@ def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:
     return lacking(node, total((pod,)), load, backed=backed) is None
 
 
-def shut_out(pod: Pod, snapshot: Snapshot) -> bool:
-    """Say whether a claim is on a node that cannot take the pod, and is there for another pod that has not reserved it yet.
+class ShutOut:
+    """Says of pods whether others keep them out, all in one look: what is so of a claim is found out once, however many pods name it."""
 
-    kube-scheduler takes an allocation that nobody has reserved back from a pod that does not fit on its node.
-    """
-    for claim in snapshot.named_claims(pod):
-        node = claim.allocation.node if claim is not None and claim.allocation is not None else None
-        if claim is None or node is None or claim.reserved_for or not has_company(claim, pod, snapshot):
-            continue
-        if not fits_alone(pod, node, snapshot) and any(
-            fits_alone(each, node, snapshot) for each in _others(claim, pod, snapshot)
-        ):
-            return True
-    return False
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._users: dict[str, list[Pod]] = {}
+        """By claim (UID): the live pods that name it."""
+        self._served: dict[str, bool] = {}
+        """By claim (UID): whether its node could take one of its pods."""
 
+    def is_shared(self, claim: Claim) -> bool:
+        """Say whether several live pods name a claim."""
+        return len(self._live(claim)) > 1
 
-def has_company(claim: Claim, pod: Pod, snapshot: Snapshot) -> bool:
-    """Say whether other live pods than this one name a claim."""
-    return any(_others(claim, pod, snapshot))
+    def __contains__(self, pod: Pod) -> bool:
+        """Say whether a claim is on a node that cannot take the pod, and is there for another pod that has not reserved it yet.
 
+        kube-scheduler takes an allocation that nobody has reserved back from a pod that does not fit on its node.
+        """
+        for claim in self._snapshot.named_claims(pod):
+            node = claim.allocation.node if claim is not None and claim.allocation is not None else None
+            if claim is None or node is None or claim.reserved_for:
+                continue
+            if not fits_alone(pod, node, self._snapshot) and self._serves(claim, node):
+                return True
+        return False
 
-def _others(claim: Claim, pod: Pod, snapshot: Snapshot) -> Iterator[Pod]:
-    return (
-        each
-        for each in snapshot.users(claim)
-        if each.uid != pod.uid and not each.finished and not each.deleting
-    )
+    def _serves(self, claim: Claim, node: str) -> bool:
+        if claim.uid not in self._served:
+            self._served[claim.uid] = any(
+                fits_alone(each, node, self._snapshot) for each in self._live(claim)
+            )
+        return self._served[claim.uid]
+
+    def _live(self, claim: Claim) -> list[Pod]:
+        if claim.uid not in self._users:
+            users = self._snapshot.users(claim)
+            self._users[claim.uid] = [each for each in users if not each.finished and not each.deleting]
+        return self._users[claim.uid]

@@ -21,7 +21,7 @@ from apportion.scheduling.clearing import keeping
 from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.followedclaims import FollowedClaims
-from apportion.scheduling.sharing import has_company, shut_out
+from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
 
 _PAUSE = 10.0
@@ -119,14 +119,14 @@ class StalledAllocations:
         pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
         if not pods or any(pod.node is not None for pod in pods):
             return False
-        about_to_start = False
+        about_to_start, shut_out = False, ShutOut(self._snapshot)
         for pod in pods:
             claims = claims_of(pod, self._snapshot) if GATE in pod.gates else None
             # All is there but the partition: it is being cut.
             if claims is not None and all(self._has(each) for each in claims):
-                if any(has_company(each, pod, self._snapshot) for each in claims):
+                if any(map(shut_out.is_shared, claims)):
                     self._by_room.add(claim.uid)
-                about_to_start |= not shut_out(pod, self._snapshot)
+                about_to_start |= pod not in shut_out
         return not about_to_start
 
     def _has(self, claim: Claim) -> bool:

@@ -34,10 +34,12 @@ AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What one claim led to, and the claims (namespace and name) by which that may change."""
+    """What claims that hang together led to, and the claims (namespace and name) by which that may change."""
 
     demand: WaitingDemand | None
     unservable: tuple[Unservable, ...]
+    claims: tuple[str, ...]
+    """UIDs of the claims that wait."""
     names: frozenset[tuple[str, str]]
 
 
@@ -51,8 +53,8 @@ class WaitingQueue:
         self._managed = snapshot.managed
         self._found: dict[str, _Found] = {}
         """By claim (UID)."""
-        self._by_name: dict[tuple[str, str], set[str]] = {}
-        """Claims (UIDs) by the names that their demands depend on."""
+        self._by_name: dict[tuple[str, str], dict[int, _Found]] = {}
+        """What was found, by the names that it depends on and by `id`: not each of its claims by each of its names, which would be the square of them."""
         self._todo: set[str] = set()
         """Claims (UIDs) to look at; some are left where the caller gives up."""
         self._ordered: list[tuple[int, str, str]] = []
@@ -118,10 +120,16 @@ class WaitingQueue:
 
     def _drop(self, name: tuple[str, str]) -> set[str]:
         """Forget what depends on a claim of this name; returns the claims (UIDs) to look at."""
-        todo, more = set(self._by_name.pop(name, ())), self._snapshot.claim_index.named(*name)
-        for uid in tuple(todo):
-            for other in self._remove(uid):
-                self._by_name.get(other, set()).discard(uid)
+        todo, more = set[str](), self._snapshot.claim_index.named(*name)
+        for found in tuple(self._by_name.get(name, {}).values()):
+            todo.update(found.claims)
+            for uid in found.claims:
+                self._remove(uid)
+            for other in found.names:
+                rows = self._by_name.get(other, {})
+                rows.pop(id(found), None)
+                if not rows:
+                    self._by_name.pop(other, None)
         return todo | {more} if more is not None else todo
 
     def _look(self, claim: Claim) -> None:
@@ -154,14 +162,17 @@ class WaitingQueue:
                 unservable = (UnknownClasses(claim, missing),)
         if demand is None and not unservable:
             return
-        claims = (*component.claims, *component.tied) if component is not None else (claim,)
+        hang = (*component.claims, *component.tied) if component is not None else ()
         found = _Found(
-            demand, unservable, frozenset((each.namespace, each.name) for each in (claim, *claims))
+            demand,
+            unservable,
+            tuple([each.uid for each in component.claims]) if component is not None else (claim.uid,),
+            frozenset((each.namespace, each.name) for each in (claim, *hang)),
         )
-        for uid in [each.uid for each in component.claims] if component is not None else [claim.uid]:
+        for uid in found.claims:
             self._put(uid, found)
-            for name in found.names:
-                self._by_name.setdefault(name, set()).add(uid)
+        for name in found.names:
+            self._by_name.setdefault(name, {})[id(found)] = found
 
     def _put(self, uid: str, found: _Found) -> None:
         self._remove(uid)
@@ -175,18 +186,17 @@ class WaitingQueue:
             self._demands.insert(at, found.demand)
             self._came[uid] = found.demand
 
-    def _remove(self, uid: str) -> frozenset[tuple[str, str]]:
-        """Forget what a claim led to; returns the names by which that may change."""
+    def _remove(self, uid: str) -> None:
+        """Forget what a claim led to."""
         found = self._found.pop(uid, None)
         if found is None:
-            return frozenset()
+            return
         self._flawed.pop(uid, None)
         if found.demand is not None and found.demand.key == uid:
             at = bisect_left(self._ordered, place_of(found.demand, self._managed))
             del self._ordered[at], self._demands[at]
             self._gone[uid] = None
             self._came.pop(uid, None)
-        return found.names
 
 
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
@@ -200,6 +210,8 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
     claims: dict[str, Claim] = {}
     tied: dict[str, Claim] = {}
     pods: dict[str, Pod] = {}
+    looked: set[str] = set()
+    """Pods (UIDs) that were looked at: one may name many of the claims."""
     todo = [start]
     while todo:
         claim = todo.pop()
@@ -211,10 +223,13 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
         if not managed.owns(claim):
             continue  # kube-scheduler allocates it
         claims[claim.uid] = claim
-        for pod, others in _ready_users(claim, snapshot):
-            if pod.uid not in pods:
-                pods[pod.uid] = pod
-                todo.extend(others)
+        for pod in snapshot.users(claim):
+            if pod.uid not in looked:
+                looked.add(pod.uid)
+                others = _startable(pod, snapshot)
+                if others is not None:
+                    pods[pod.uid] = pod
+                    todo.extend(others)
     if not pods and not immediate(start):
         return None
     ordered = tuple(sorted(claims.values(), key=lambda c: (c.created, c.key)))
@@ -249,12 +264,12 @@ def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
     return pod.node is not None or pod.scheduler in snapshot.schedulers
 
 
-def _ready_users(claim: Claim, snapshot: Snapshot) -> Iterator[tuple[Pod, tuple[Claim, ...]]]:
-    for pod in snapshot.users(claim):
-        if ready(pod) and _has_scheduler(pod, snapshot):
-            others = claims_of(pod, snapshot)
-            # A pod with a claim that nobody can allocate does not start: serving its other claims would waste them.
-            if others is not None and not any(
-                snapshot.managed.mixes(other) or snapshot.managed.unknown(other) for other in others
-            ):
-                yield pod, others
+def _startable(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
+    """Return the claims of a pod that can start once they are allocated; None: it cannot."""
+    if not ready(pod) or not _has_scheduler(pod, snapshot):
+        return None
+    found, managed = claims_of(pod, snapshot), snapshot.managed
+    # A pod with a claim that nobody can allocate does not start: serving its other claims would waste them.
+    if found is None or any(managed.mixes(each) or managed.unknown(each) for each in found):
+        return None
+    return found

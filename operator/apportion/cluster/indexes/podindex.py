@@ -25,6 +25,8 @@ class PodIndex:
         self.groups: dict[tuple[str, str], PodGroup] = {}
         """PodGroup objects, by namespace and name."""
         self._users: dict[tuple[str, str], set[str]] = {}
+        self._ordered: dict[tuple[str, str], list[str]] = {}
+        """The users of claims that several pods name, in order, as long as they are the same."""
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
         self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
@@ -38,6 +40,8 @@ class PodIndex:
         before = {(old.namespace, c.claim) for c in old.claims if c.claim} if old else set()
         after = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
         _move(self._users, uid, before, after)
+        for name in before ^ after:
+            self._ordered.pop(name, None)
         _move(self._members, uid, _group(old), _group(new))
         _move(
             self.gated_members,
@@ -71,7 +75,12 @@ class PodIndex:
 
     def users(self, namespace: str, name: str) -> list[str]:
         """Return the pods that name a claim, in a stable order."""
-        return sorted(self._users.get((namespace, name), ()))
+        found = self._users.get((namespace, name), ())
+        if len(found) < 2:
+            return [*found]
+        if (namespace, name) not in self._ordered:
+            self._ordered[namespace, name] = sorted(found)
+        return self._ordered[namespace, name]
 
     def has_users(self, namespace: str, name: str) -> bool:
         """Say whether a pod names a claim."""
