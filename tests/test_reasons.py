@@ -16,6 +16,7 @@ WRITES = frozenset({"warning", "normal", "warn", "note", "_about"})
 """Functions with a reason among their first arguments."""
 STATUSES = (
     "partitions/status.py",
+    "partitions/unresolved.py",
     "scheduling/quota/status.py",
     "scheduling/defrag/status.py",
     "scheduling/defrag/planning.py",
@@ -26,7 +27,7 @@ STATUSES = (
 )
 """Modules that write conditions."""
 NONE = frozenset(
-    {"Accepted", "Completed", "Exclusive", "Ready", "Served"}  # types of conditions
+    {"Accepted", "Completed", "Exclusive", "Ready", "Resolved", "Served"}  # types of conditions
     | {"Complete", "Cut", "NothingWaits", "Planned", "Valid"}  # all is well
     | {"Moved", "Picture", "Succeeded"}
 )

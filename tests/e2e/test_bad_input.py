@@ -189,6 +189,30 @@ async def test_a_policy_that_overlaps_another(installation: Installation, team: 
     assert NPU in found["message"]
 
 
+async def test_a_policy_that_keeps_a_profile_warm_which_nothing_offers(
+    installation: Installation, team: Tenant
+) -> None:
+    """Condition and Event name field and probable meaning; the policy is accepted, and a class of it is managed."""
+    policy = {
+        "apiVersion": "apportion.dev/v1alpha1",
+        "kind": "AllocationPolicy",
+        "metadata": {"name": "mistyped"},
+        "spec": {
+            "deviceClasses": {"names": [NPU]},
+            "partitions": {"warm": [{"profile": "1g.10bg", "count": 1}]},
+        },
+    }
+    async with objects(installation, (POLICIES, policy)):
+        found = await condition(installation, f"{POLICIES}/mistyped", "Resolved")
+        await team.event("mistyped", "Unresolved", "spec.partitions.warm[0].profile", "did you mean 1g.10gb?")
+        status = (await installation.cluster.api.get(f"{POLICIES}/mistyped"))["status"]
+        await served_beside(team)
+
+    assert found["reason"] == "NotPublished"
+    assert {each["type"]: each["status"] for each in status["conditions"]}["Accepted"] == "True"
+    assert status["managedClasses"] == [NPU]
+
+
 async def test_a_claim_that_mixes_managed_and_other_classes(installation: Installation, team: Tenant) -> None:
     """Nobody can allocate both kinds: it is left alone, and its pod keeps its gate."""
     other = device_class("foreign", 'device.driver == "foreign.example.com"', managed=False)

@@ -73,6 +73,8 @@ DEFINITIONS = (
             ("Classes", "string", ".status.managedClasses"),
             ("Pending", "integer", ".status.pending"),
             ("Allocated", "integer", ".status.allocated"),
+            ("Accepted", "string", ".status.conditions[?(@.type=='Accepted')].reason"),
+            ("Resolved", "string", ".status.conditions[?(@.type=='Resolved')].reason"),
             _AGE,
         ),
     ),

@@ -243,7 +243,8 @@ class AllocationPolicyStatus(Model):
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that this status describes."""
     conditions: Conditions = ()
-    """Details, by type: Accepted, which is False when the policy overlaps another one or cannot work as written."""
+    """Details, by type. Accepted: False when the policy overlaps another one. Resolved: False while a name in the spec is that of
+    nothing in the cluster (a DeviceClass, a profile, an attribute, the label of a node); the rest of the policy is followed all the same."""
 
 
 class AllocationPolicy(Model):

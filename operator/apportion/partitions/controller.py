@@ -35,7 +35,7 @@ from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
 from apportion.partitions.ongoing import Ongoing
-from apportion.partitions.status import layout_status, policy_status
+from apportion.partitions.status import layout_status, newly_unresolved, policy_status
 
 _log = structlog.get_logger()
 _GONE_AFTER = 60.0
@@ -254,12 +254,15 @@ class PartitionController:
             return
         self._compared[metadata.uid] = self._clock()
         status = policy_status(policy, self._snapshot, self._now())
+        about = About(POLICIES, metadata.name, metadata.uid)
         for name, older in self._snapshot.managed.conflicts.get(metadata.name, ()):
             self._recorder.warning(
-                About(POLICIES, metadata.name, metadata.uid),
+                about,
                 "Overlap",
                 f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older",
             )
+        if (news := newly_unresolved(policy, status)) is not None:
+            self._recorder.warning(about, "Unresolved", news)
         await self._status(POLICIES, metadata, policy.status.to_json(), status)
 
     async def _status(

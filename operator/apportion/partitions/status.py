@@ -4,6 +4,7 @@ In: plans, the snapshot, the old status. Out: the new status, equal to the old o
 not be written.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
 from apportion.partitions.sharednodes import taken_by_older
+from apportion.partitions.unresolved import unresolved
 
 
 def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
@@ -43,6 +45,13 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
     }
 
 
+def newly_unresolved(policy: AllocationPolicy, status: Mapping[str, Any]) -> str | None:
+    """Return what the new status of a policy says of names that stand for nothing; None: nothing, or the old one says the same."""
+    said = {each.message for each in policy.status.conditions}
+    [found] = [each for each in status["conditions"] if each["type"] == "Resolved"]
+    return found["message"] if found["message"] not in {"", *said} else None
+
+
 def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -> dict[str, Any]:
     """Return the status of a policy."""
     managed, metadata = snapshot.managed, policy.metadata
@@ -56,10 +65,14 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     message = "; ".join(filter(None, taken))
     reason = "Overlap" if message else "Valid"
     accepted = condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
+    missing = [*unresolved(policy.spec, snapshot)]
+    reason = missing[0].reason if missing else "Valid"
+    message = "; ".join(each.text for each in missing)[:4096]
+    resolved = condition("Resolved", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),
         "pending": pending,
         "allocated": allocated,
         "observedGeneration": metadata.generation,
-        "conditions": [accepted],
+        "conditions": [accepted, resolved],
     }

@@ -4,10 +4,10 @@ In: a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) as JSON. Out: 
 The API server drops fields that it does not know, with a warning at most: `cuont: 2` would ask for one device.
 """
 
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from apportion.api.meant import meant
 from apportion.dra.reading import Json, join
 from apportion.errors import BrokenInput
 
@@ -46,12 +46,6 @@ def check_fields(raw: Json) -> None:
     fields = _OF_KIND.get(str(raw.get("kind")))
     if fields is not None:
         _check(raw, fields, "")
-
-
-def meant(name: str, known: Collection[str]) -> str:
-    """Return what was probably meant, as the end of a sentence; empty: nothing is close."""
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _check(value: Any, fields: Fields, at: str) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from apportion.api.meant import meant
 from apportion.cli.answers.holders import Holder, holders_of
-from apportion.cli.answers.knownfields import meant
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.world.options import Context, Drivers, File, Kubeconfig, Source, open_world
 

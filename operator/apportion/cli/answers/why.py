@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from apportion.api.meant import meant
 from apportion.cli.answers.decisions import Decisions, Reason
 from apportion.cli.answers.fit import plain_reason, say_reason
-from apportion.cli.answers.knownfields import meant
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
 from apportion.cli.answers.story import FITS, Story, What, find, story_of
 from apportion.cli.world.options import (

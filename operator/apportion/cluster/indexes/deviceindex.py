@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from apportion.allocator.changelog import ChangeLog
 from apportion.api.partition import HolderKind, Partition, Phase
 from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.indexes.publishednames import PublishedNames
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
@@ -38,6 +39,7 @@ class DeviceIndex:
         self._by_node: dict[str, dict[str, Partition]] = {}
         self._nodes: set[str] = set()
         self._of_layouts: dict[str, dict[str, Partition]] = {}
+        self.names = PublishedNames()
         self.idle: dict[DeviceId, int] = {}
         """Devices whose partition is cut and held by nobody, each with 1: choosing one cuts nothing."""
         self.failed: dict[str, Partition] = {}
@@ -53,6 +55,7 @@ class DeviceIndex:
 
     def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
         """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
+        self.names.put(old, new)
         cards: dict[DeviceId, None] = {}
         for device in old.devices if old is not None else ():
             found = self._devices.get(device.id)
