@@ -2,15 +2,26 @@
 
 from typing import Any
 
+import pytest
+
 from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS
 from apportion.partitions.dynamicpartitions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
-from apportion.partitions.layouts import layout_plans
-from tests.observedcluster import ObservedCluster
+from apportion.partitions.layouts import LayoutPlan, layout_plans
+from apportion.partitions.status import layout_status
+from testbed.cycle import now
+from tests.observedcluster import GPU, ObservedCluster
 from tests.partitions.layoutworld import cards, devices, plan, show_cut
 
 Json = dict[str, Any]
+
+
+def conditions(found: LayoutPlan) -> dict[str, tuple[str, str]]:
+    """Return reason and message of each condition of a layout's status."""
+    return {
+        each["type"]: (each["reason"], each["message"]) for each in layout_status(found, now())["conditions"]
+    }
 
 
 def test_a_layout_is_cut_and_kept_off_for_claims_until_it_is() -> None:
@@ -61,8 +72,47 @@ def test_an_unknown_placement_is_named() -> None:
     world = cards()
     world.layout({"profile": "3g.40gb", "placements": [{"start": 2}]})
     found = plan(world)
-    assert found.broken is not None
-    assert found.broken.field == "spec.partitions[0].placements[0]"
+    text = "spec.partitions[0].placements[0].start: 3g.40gb begins at 0 or 4 on n1/gpu-0, not at 2"
+    assert str(found.broken) == text
+    assert conditions(found)["Accepted"] == ("Broken", text)
+
+
+WHOLE = [{"cel": {"expression": f'device.attributes["{GPU}"].type == "gpu"'}}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"partitions": [{"profile": "1g.10gb", "count": 1}, {"profile": "3g.40g", "count": 1}]},
+            "spec.partitions[1].profile: no node offers a device with profile 3g.40g; did you mean 3g.40gb?",
+        ),
+        ({"nodeSelector": {"matchLabels": {"no": "node"}}}, "spec.nodeSelector: it selects no node"),
+        (
+            {"devices": [{"cel": {"expression": 'device.driver == "gpu.aportion.dev"'}}]},
+            "of 1 cards on the nodes that spec.nodeSelector selects, none is selected by spec.devices",
+        ),
+        (
+            {"nodeSelector": {"matchLabels": {"bare": "true"}}},
+            "no node that spec.nodeSelector selects has a card that can be cut",
+        ),
+    ],
+)
+def test_a_layout_that_selects_no_card_says_why(spec: Json, said: str) -> None:
+    """The first of nodes, profiles and devices that leaves none; a card may come, so it is accepted."""
+    world = cards()
+    world.node("n2", bare="true")
+    partitions = spec.pop("partitions", [{"profile": "3g.40gb", "count": 1}])
+    world.layout(*partitions, **spec)
+    assert conditions(plan(world)) == {"Accepted": ("Valid", ""), "Ready": ("NoCards", said)}
+
+
+def test_a_profile_that_selected_cards_do_not_have_is_named() -> None:
+    """With what was probably meant."""
+    world = cards()
+    world.layout({"profile": "1g.10bg", "count": 1}, devices=WHOLE)
+    text = "spec.partitions[0].profile: n1/gpu-0 offers no 1g.10bg; did you mean 1g.10gb?"
+    assert conditions(plan(world))["Accepted"] == ("Broken", text)
 
 
 def test_a_card_in_use_is_left_alone() -> None:
@@ -116,6 +166,7 @@ def test_a_selector_that_does_not_compile_is_named() -> None:
     found = plan(world)
     assert found.broken is not None
     assert found.broken.field == "spec.devices[0].cel.expression"
+    assert conditions(found)["Ready"] == ("NoCards", str(found.broken))
 
 
 def test_a_layout_makes_a_class_per_profile_that_names_layout_and_profile() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LayoutPartition, PartitionLayout
+from apportion.api.meant import meant
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.indexes.deviceindex import card_of, device_of
@@ -23,6 +24,7 @@ from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
+from apportion.partitions.unresolved import not_published
 
 
 @dataclass(slots=True)
@@ -38,6 +40,8 @@ class LayoutPlan:
     desired: set[str] = field(default_factory=set)
     """Names of the nodes with selected cards."""
     unready: set[str] = field(default_factory=set)
+    unselected: str = ""
+    """Why no card is selected."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Why a node cannot get the layout now."""
     broken: BrokenInput | None = None
@@ -81,8 +85,10 @@ def _fill(
     plan: LayoutPlan, snapshot: Snapshot, programs: Programs, claimed: dict[DeviceId, list[str]]
 ) -> None:
     layout = plan.layout
-    selected = [card for card in _cards(layout, snapshot) if _selected(layout, card, programs)]
+    offered = _cards(layout, snapshot)
+    selected = [card for card in offered if _selected(layout, card, programs)]
     plan.desired = {card.node for card in selected}
+    plan.unselected = "" if selected else _unselected(layout, len(offered), snapshot)
     changing = {card.node for card in selected if _changing(card, layout)}
     allowed = _allowed(layout, len(plan.desired))
     impossible: BrokenInput | None = None
@@ -130,6 +136,24 @@ def _selected(layout: PartitionLayout, card: PartitionableCard, programs: Progra
     return True
 
 
+def _unselected(layout: PartitionLayout, cards: int, snapshot: Snapshot) -> str:
+    """Return why none of so many cards, those of the nodes that it selects, is selected."""
+    spec, profiles = layout.spec, snapshot.devices.names.profiles
+    if not any(spec.node_selector.matches(node.labels) for node in snapshot.nodes.values()):
+        return "spec.nodeSelector: it selects no node"
+    unknown = [
+        not_published(f"spec.partitions[{index}].profile", "profile", entry.profile, profiles).text
+        for index, entry in enumerate(spec.partitions)
+        if entry.profile not in profiles
+    ]
+    if unknown:
+        return "; ".join(unknown)
+    if not cards:
+        return "no node that spec.nodeSelector selects has a card that can be cut"
+    what = "is selected by spec.devices" if spec.devices else "offers all profiles of spec.partitions"
+    return f"of {cards} cards on the nodes that spec.nodeSelector selects, none {what}"
+
+
 def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) -> list[PublishedPartition]:
     """Choose the places on one card: those that the layout has already, then the first that fit together.
 
@@ -153,14 +177,28 @@ def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) 
             )
             part = next(fitting, None)
             if part is None:
-                raise BrokenInput(
-                    f"{entry.profile} does not fit on {card.node}/{card.whole.name}"
-                    + (f" beside {', '.join(names)}" if names else ""),
-                    field=f"spec.partitions[{index}].{where}",
-                )
+                raise _unfit(card, entry, start, names, f"spec.partitions[{index}]", where)
             names.append(part.device.name)
             chosen.append(part)
     return chosen
+
+
+def _unfit(
+    card: PartitionableCard, entry: LayoutPartition, start: int | None, taken: list[str], at: str, asked: str
+) -> BrokenInput:
+    """Return why a partition has no place on a card beside those that are taken; `asked`: the field of the entry `at` that asks for it."""
+    where, profile = f"{card.node}/{card.whole.name}", entry.profile
+    profiles = {part.profile for part in card.published.values()}
+    if profile not in profiles:
+        return BrokenInput(f"{where} offers no {profile}{meant(profile, profiles)}", field=f"{at}.profile")
+    starts = sorted({part.start or 0 for part in card.published.values() if part.profile == profile})
+    if start is not None and start not in starts:
+        begins = " or ".join(map(str, starts))
+        return BrokenInput(
+            f"{profile} begins at {begins} on {where}, not at {start}", field=f"{at}.{asked}.start"
+        )
+    beside = f" beside {', '.join(taken)}" if taken else ""
+    return BrokenInput(f"{profile} does not fit on {where}{beside}", field=f"{at}.{asked}")
 
 
 def _places(entry: LayoutPartition) -> list[tuple[int | None, str]]:

@@ -23,12 +23,13 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
     if plan.broken is None:
         reason, message = "Valid", ""
     else:
-        reason = "DoesNotFit" if plan.broken.field.startswith("spec.partitions") else "Broken"
+        field = plan.broken.field
+        fits = not field.startswith("spec.partitions") or field.endswith((".profile", ".start"))
+        reason = "Broken" if fits else "DoesNotFit"
         message = str(plan.broken)
     accepted = condition("Accepted", "Valid", reason, message, old, metadata, now)
     if not plan.desired:
-        reason = "NoCards"
-        message = "no node has a card that nodeSelector and devices select and that offers the profiles"
+        reason, message = "NoCards", plan.unselected or message
     elif plan.blocked:
         reason = "Blocked"
         message = "; ".join(f"{node}: {why}" for node, why in sorted(plan.blocked.items())[:10])
