@@ -3,8 +3,27 @@
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
 from tests.observedcluster import GPU
-from tests.partitions.layoutworld import cards
+from tests.partitions.layoutworld import cards, plan, show_cut
 from tests.partitions.manycards import controller
+
+
+async def test_what_a_layout_wants_is_held_under_its_name_until_it_is_cut(unanswered: Client) -> None:
+    """Refusals name the holder. On the node that is left as it is nothing is held anew."""
+    world = cards("n1", "n2")
+    world.layout({"profile": "3g.40gb", "count": 1}, name="halves")
+    planning, state = controller(world, unanswered), world.snapshot.state
+    halves = [DeviceId(GPU, node, "gpu-0-mig-3g40gb-9-0") for node in ("n1", "n2")]
+    planning.reserve()
+    assert [state.holders(half) for half in halves] == [
+        ("PartitionLayout halves on n1",),
+        ("PartitionLayout halves on n2",),
+    ]
+    show_cut(world, plan(world))
+    settled = state.settle()
+    before = settled.of("n2")
+    planning.reserve()
+    assert [state.holders(half) for half in halves] == [(), ("PartitionLayout halves on n2",)]
+    assert state.settle().of("n2") is before
 
 
 async def test_reserving_says_whether_anything_changed_since_the_last_plan(unanswered: Client) -> None:

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.api.contract import GATE
+from apportion.api.layout import layout_key
 from apportion.cluster.client import Client
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -118,7 +119,7 @@ def test_what_claims_hold_is_held_afterwards() -> None:
 
 def test_what_is_held_for_a_demand_that_preempts_is_not_taken_for_used_up() -> None:
     """The devices are there; who waits behind it waits for them. What a layout reserves is not there for claims."""
-    for key, expected in (("preempt:demand", set()), ("layout:l", {"p"})):
+    for key, expected in (("preempt:demand", set()), (layout_key("l", "n1"), {"p"})):
         world = fleet({"n1": ("h100", 1)})
         world.snapshot.state.hold(key, (DeviceResult("r", DeviceId(GPU, "n1", "gpu-0")),))
         waits(world, "p", request("gpu"))

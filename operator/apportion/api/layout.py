@@ -1,13 +1,15 @@
 """PartitionLayout: partitions that are cut before claims ask for them, and become devices of their own."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from apportion.api.model import Conditions, Model, ObjectMeta, ProfileName, listed
 from apportion.api.selector import DeviceSelector, LabelSelector
 
+LAYOUT_HOLD: Final = "PartitionLayout "
+"""What the keys begin with under which the allocator holds what layouts want (ADR 4)."""
 _PERCENT = r"^(100|[1-9]?[0-9])%$"
 
 
@@ -130,3 +132,8 @@ class PartitionLayout(Model):
     """The selected cards, and the partitions into which they are cut."""
     status: PartitionLayoutStatus = PartitionLayoutStatus()
     """How far the layout has come."""
+
+
+def layout_key(name: str, pool: str) -> str:
+    """Return the key under which the allocator holds what a layout wants in a pool and has not cut yet: refusals name it as the holder."""
+    return f"{LAYOUT_HOLD}{name} on {pool}"

@@ -25,14 +25,13 @@ from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, Reso
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.writeturns import WriteTurns
-from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
-from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, body_of, namespace
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutclasses import class_names
+from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
 from apportion.partitions.ongoing import Ongoing
 from apportion.partitions.status import layout_status, newly_unresolved, policy_status
@@ -70,7 +69,7 @@ class PartitionController:
         self._clock = clock
         self._now = now
         self._dynamic = DynamicPartitions(clock)
-        self._reserved: dict[str, DeviceId] = {}
+        self._holds = LayoutHolds(snapshot.state)
         self._compared: dict[str, float] = {}
         """When the status of each policy (UID) was last compared."""
         self._gone_since: dict[str, float] = {}
@@ -115,14 +114,9 @@ class PartitionController:
             return False
         self._planned = epoch
         self._plans = layout_plans(self._snapshot, self._programs)
-        wanted = {f"layout:{device}": device for plan in self._plans for device in plan.reserved}
-        for key, device in wanted.items():
-            self._snapshot.state.hold(key, (DeviceResult(request="layout", device=device),))
-        for key in self._reserved.keys() - wanted.keys():
-            self._snapshot.state.release(key)
+        for device in self._holds.follow(self._plans):
             # What is kept warm may have room there now.
-            self._snapshot.devices.touch(self._reserved[key])
-        self._reserved = wanted
+            self._snapshot.devices.touch(device)
         return True
 
     async def run(self) -> None:

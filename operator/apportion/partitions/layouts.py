@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.api.contract import STATIC_SUFFIX
-from apportion.api.layout import LayoutPartition, PartitionLayout
+from apportion.api.layout import LAYOUT_HOLD, LayoutPartition, PartitionLayout
 from apportion.api.meant import meant
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
@@ -248,7 +248,7 @@ def _converge(
 def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
     """Return the name of a device of this card that a claim holds, None when the card is idle."""
     for name in card.names:
-        if any(not key.startswith("layout:") for key in snapshot.state.holders(card.device(name))):
+        if any(not key.startswith(LAYOUT_HOLD) for key in snapshot.state.holders(card.device(name))):
             return name
     return None
 

@@ -17,6 +17,7 @@ from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.rules.query import Query
 from apportion.api.contract import GUARD, HELD
+from apportion.api.layout import LAYOUT_HOLD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.node import Node
@@ -31,8 +32,6 @@ MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
 PUBLISHING = 60.0
 """Seconds for which a pool may lack slices until one goes by those that are there: an agent publishes them one after the other."""
-_LAYOUT = "layout:"
-"""Before the keys under which layouts hold devices (ADR 4)."""
 TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in (GUARD, HELD))
 """Who still has a device prepared will not have it for ever."""
 
@@ -156,7 +155,7 @@ class EmptyNodes:
         keys = {key for index in range(len(view.devices)) for key in state.holders(view.id_of(index))}
         held = {key: found for key in keys if (found := self._allocation(key)) is not None}
         # What a withdrawn device takes is known only while it is held.
-        whole = all(key in held or key.startswith(_LAYOUT) for key in keys) and all(
+        whole = all(key in held or key.startswith(LAYOUT_HOLD) for key in keys) and all(
             self._snapshot.devices.published(result.device) is not None
             for found in held.values()
             for result in found.results

@@ -1,6 +1,6 @@
 """Holders: who has which device.
 
-In: a snapshot, its DeviceHolds. Out: a row for each device of each live allocation, for each device that is held beside allocations, and for each
+In: a snapshot, its DeviceHolds. Out: a row for each device of each live allocation, for each device that is held beside allocations or wanted by a layout, and for each
 device that an agent still has prepared for a claim that lost it (taint `apportion.dev/held`).
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from apportion.api.contract import HELD
 from apportion.api.hold import hold_key
+from apportion.api.layout import LAYOUT_HOLD
 from apportion.cli.world.holds import Holds, what_for
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
@@ -25,7 +26,8 @@ class Holder:
     node: str
     """Of the allocation; empty where several nodes could use it."""
     claim: str
-    """`namespace/name`; of a claim that is gone its UID. `DeviceHold NAME` where no claim has it, and it is held for one, or for moves."""
+    """`namespace/name`; of a claim that is gone its UID. `DeviceHold NAME` where no claim has it, and it is held for one, or for moves;
+    `PartitionLayout NAME` where a layout wants it and has not cut it yet."""
     pods: tuple[str, ...]
     """`namespace/name` of the pods that name the claim and have not ended."""
     consumed: str = ""
@@ -36,7 +38,7 @@ class Holder:
     @property
     def is_hold(self) -> bool:
         """Whether it is no claim that has the device."""
-        return self.claim.startswith(hold_key(""))
+        return self.claim.startswith((hold_key(""), LAYOUT_HOLD))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -48,6 +50,7 @@ def holders(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None = No
     found = [
         *_allocated(snapshot, nodes),
         *_held(snapshot, holds, nodes),
+        *_wanted(snapshot, nodes),
         *_still_prepared(snapshot, nodes),
     ]
     yield from sorted(found, key=lambda each: (each.node, each.device, each.claim))
@@ -108,6 +111,19 @@ def _held(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None) -> It
                     (),
                     note=f"held {what_for(hold.spec)}",
                 )
+
+
+def _wanted(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:
+    """Yield what layouts want and have not cut yet."""
+    for piece in snapshot.slices.values() if snapshot.layouts else ():
+        node = piece.availability.node or ""
+        if nodes is not None and node not in nodes:
+            continue
+        for device in piece.devices:
+            for key in snapshot.state.holders(device.id):
+                if key.startswith(LAYOUT_HOLD):
+                    card, layout = snapshot.devices.card(device.id), key.partition(" on ")[0]
+                    yield Holder(device.id, card, node, layout, (), note="wanted by it and not cut yet")
 
 
 def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:

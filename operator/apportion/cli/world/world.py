@@ -17,9 +17,9 @@ from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra import reading
-from apportion.dra.allocation import DeviceResult
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
+from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layouts import layout_plans
 
 Change: TypeAlias = tuple[Key, Json | None]
@@ -50,8 +50,7 @@ class World:
         self.snapshot.drivers |= drivers
         self.holds = Holds(self.snapshot.state)
         """What the operator holds beside allocations."""
-        self._reserved: frozenset[str] = frozenset()
-        """Keys under which the allocator holds what layouts reserve."""
+        self._layouts = LayoutHolds(self.snapshot.state)
         for each in objects:
             self.put(each)
         self.reserve()
@@ -139,14 +138,7 @@ class World:
 
     def reserve(self) -> None:
         """Keep claims off what layouts want and have not cut yet, as the partition controller does (ADR 4)."""
-        state, keys = self.snapshot.state, set()
-        for plan in layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else ():
-            for device in plan.reserved:
-                keys.add(f"layout:{device}")
-                state.hold(f"layout:{device}", (DeviceResult(request="layout", device=device),))
-        for key in self._reserved - keys:
-            state.release(key)
-        self._reserved = frozenset(keys)
+        self._layouts.follow(layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else ())
 
 
 def features_of(version: str) -> Features:

@@ -1,0 +1,58 @@
+"""What layouts want and have not cut yet, as the commands show it: by the name of the layout."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
+
+from apportion.cli.answers.status import status
+from apportion.cli.answers.who import who
+from apportion.cli.answers.why import why
+from tests.cli.worlds import Cluster, two_cards
+from tests.observedcluster import request
+
+app = typer.Typer()
+for command in (status, who, why):
+    app.command(command.__name__)(command)
+
+
+def answer(tmp_path: Path, cluster: Cluster, *words: str) -> Any:
+    """Return the answer of a command as plain data."""
+    path = cluster.write(tmp_path / "w")
+    result = CliRunner().invoke(app, [*words, "--world", str(path), "-o", "json"])
+    assert result.exit_code < 2, result.stderr
+    return json.loads(result.stdout)
+
+
+def halves() -> Cluster:
+    """Return two cards, of which a claim has a half of the first; a layout wants a half of each and may change idle ones only."""
+    cluster = two_cards()
+    cluster.layout({"profile": "3g.40gb", "count": 1}, name="halves")
+    return cluster
+
+
+def test_a_claim_that_waits_for_what_a_layout_wants_is_told_which(tmp_path: Path) -> None:
+    """The card of its node is not left whole."""
+    cluster = halves()
+    cluster.wait_for("whole", request("gpu"), {"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+    found = answer(tmp_path, cluster, "why", "claim", "team/whole")
+    assert found["reason"] == "NotAllocated"
+    assert ", held by PartitionLayout halves on n2" in found["message"]
+
+
+def test_who_and_status_show_what_a_layout_wants(tmp_path: Path) -> None:
+    """Only where it may change the card now."""
+    cluster = halves()
+    rows = answer(tmp_path, cluster, "who", "n2")["holders"]
+    assert [(row["claim"], row["device"], row["note"]) for row in rows] == [
+        (
+            "PartitionLayout halves",
+            "gpu.apportion.dev/n2/gpu-0-mig-3g40gb-9-0",
+            "wanted by it and not cut yet",
+        )
+    ]
+    assert [row["claim"] for row in answer(tmp_path, cluster, "who", "n1")["holders"]] == ["team/held"]
+    shown = {row["node"]: row for row in answer(tmp_path, cluster, "status")["cards"]}
+    assert (shown["n2"]["slices"], shown["n2"]["holders"]) == ("AAAA....", {"A": "PartitionLayout halves"})
