@@ -110,10 +110,11 @@ def read(reading: Generator[None, None, Movables]) -> Movables:
             return found
 
 
-def plan(cluster: Cluster, client: Client) -> tuple[Planned, Movables]:
-    """Plan as the leader does."""
+def plan(cluster: Cluster, client: Client, names: frozenset[str] | None = None) -> tuple[Planned, Movables]:
+    """Plan as the leader does; `names`: of the nodes that count, by default all that are not cordoned."""
     candidates = cluster.cycle(client).decider.candidates
-    names = frozenset(node.name for node in cluster.snapshot.nodes.values() if not node.unschedulable)
+    if names is None:
+        names = frozenset(node.name for node in cluster.snapshot.nodes.values() if not node.unschedulable)
     scope = Scope(nodes=names, unattended=True)
     found = read(MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather())
     [made] = cluster.snapshot.defrags.values()

@@ -11,7 +11,8 @@ from apportion.scheduling.defrag.movables import MovableReader, Scope
 from apportion.scheduling.defrag.records import plan_record
 from testbed.cycle import now
 from tests.clients import silent
-from tests.defrag.planned import cards, plan, policy, read, runs, scattered
+from tests.defrag.planned import Json, cards, plan, policy, read, runs, scattered
+from tests.observedcluster import GPU
 
 __all__ = ["silent"]
 
@@ -126,6 +127,69 @@ async def test_what_a_window_brings_is_named(silent: Client, spec: dict[str, Any
     policy(cluster, **spec)
     planned, _ = plan(cluster, silent)
     assert str(planned.verdict) == verdict
+
+
+COLOUR = f'device.attributes["{GPU}"].colour == "green"'
+
+
+@pytest.mark.parametrize("goal", ["wholeCards", "roomFor"])
+async def test_a_selector_that_fails_on_devices_is_named_with_one_of_them(silent: Client, goal: str) -> None:
+    """Not NoMoves: whatever moved, nothing would be selected."""
+    cluster = scattered()
+    policy(
+        cluster,
+        free={
+            goal: {"deviceClass": "gpu", "selectors": [{"cel": {"expression": "true"}}, _selector(COLOUR)]}
+        },
+    )
+    planned, _ = plan(cluster, silent)
+    assert str(planned.verdict) == "SelectorFailed"
+    assert planned.message == (
+        f"spec.free.{goal}.selectors[1].cel.expression: selector #1 on device {GPU}/n1/gpu-0: CEL runtime error: no such key: colour; it fails on 1 more"
+    )
+
+
+async def test_a_class_whose_selector_fails_is_named(silent: Client) -> None:
+    """By the field that names it."""
+    cluster = scattered()
+    cluster.device_class("coloured", COLOUR)
+    policy(cluster, free={"wholeCards": {"deviceClass": "coloured"}})
+    planned, _ = plan(cluster, silent)
+    assert str(planned.verdict) == "SelectorFailed"
+    assert planned.message.startswith(
+        f"spec.free.wholeCards.deviceClass: DeviceClass coloured: selector #0 on device {GPU}/n1/gpu-0"
+    )
+
+
+async def test_a_plan_without_the_devices_on_which_a_selector_fails_says_so(silent: Client) -> None:
+    """The cards of the other nodes count."""
+    cluster = scattered()
+    odd = {"name": "odd", "attributes": {"type": {"string": "gpu"}, "odd": {"string": ""}}}
+    cluster.node("n3")
+    cluster.slice("n3", "odd", {"devices": [odd]}, 1)
+    own = f'device.attributes["{GPU}"]'
+    selector = _selector(f"!has({own}.odd) || {own}.missing")
+    policy(cluster, free={"wholeCards": {"deviceClass": "gpu", "selectors": [selector]}})
+    planned, _ = plan(cluster, silent)
+    assert str(planned.verdict) == "Planned"
+    assert planned.message == (
+        f"spec.free.wholeCards.selectors[0].cel.expression: selector #0 on device {GPU}/n3/odd: CEL runtime error: no such key: missing"
+    )
+
+
+async def test_a_policy_that_selects_no_node_says_so(silent: Client) -> None:
+    """Its claims would find a place, if any node counted."""
+    cluster = scattered()
+    policy(cluster, nodeSelector={"matchLabels": {"pool": "shraed"}})
+    planned, _ = plan(cluster, silent, names=frozenset())
+    assert (str(planned.verdict), planned.message) == (
+        "NoMoves",
+        "spec.nodeSelector selects no node that is not cordoned",
+    )
+
+
+def _selector(expression: str) -> Json:
+    return {"cel": {"expression": expression}}
 
 
 async def test_a_plan_for_room_that_restarts_too_many_is_none(silent: Client) -> None:

@@ -3,9 +3,12 @@
 In: the policy's `free`, a state. Out: the planner's goal; BrokenInput where it can never be met as it is written, which names the field.
 """
 
+from collections.abc import Iterator
+
 from apportion.allocator.bits import bits
 from apportion.allocator.defrag.moves import FreeCards, Goal, RoomFor
 from apportion.allocator.demand import Demand
+from apportion.allocator.node.selection import Selected
 from apportion.allocator.state import State
 from apportion.api.defrag import ClaimRoom, DefragPolicySpec, WholeCards
 from apportion.cel import Programs
@@ -35,8 +38,36 @@ def check_goal(spec: DefragPolicySpec, classes: dict[str, DeviceClass], programs
 
 def goal_of(spec: DefragPolicySpec, state: State) -> Goal:
     """Return the goal on a state that has the nodes that count. Raises BrokenInput if no state could meet it as it is written."""
+    claim, (_, wanted) = _claim(spec), _wanted(spec)
+    if isinstance(wanted, ClaimRoom):
+        return RoomFor(Demand((claim,), tolerations=TOLERATIONS, seed=_REQUEST))
+    return FreeCards(wanted.count, spec.max_restarts, _selected(state, claim))
+
+
+def failing(spec: DefragPolicySpec, state: State) -> BrokenInput | None:
+    """Return how a selector of the goal fails on devices, of which the first is named; None: it fails on none."""
+    at, wanted = _wanted(spec)
+    failed = [
+        cause
+        for name in sorted(state.names())
+        for _, errors in _passed(state, _claim(spec), name)
+        for _, cause in sorted(errors.items())
+    ]
+    if not failed:
+        return None
+    first, more = failed[0], len(failed) - 1
+    reason = first.reason + (f"; it fails on {more} more" if more else "")
+    if first.owner == "class":
+        return BrokenInput(
+            f"DeviceClass {wanted.device_class}: {reason}", field=f"spec.free.{at}.deviceClass"
+        )
+    return BrokenInput(reason, field=f"spec.free.{at}.{first.field}.cel.expression")
+
+
+def _claim(spec: DefragPolicySpec) -> Claim:
+    """Return a claim for a device of the goal, or for the devices of one claim."""
     _, wanted = _wanted(spec)
-    claim = Claim.from_json(
+    return Claim.from_json(
         {
             "metadata": {"name": _REQUEST, "namespace": "", "uid": _REQUEST},
             "spec": {
@@ -55,9 +86,6 @@ def goal_of(spec: DefragPolicySpec, state: State) -> Goal:
             },
         }
     )
-    if isinstance(wanted, ClaimRoom):
-        return RoomFor(Demand((claim,), tolerations=TOLERATIONS, seed=_REQUEST))
-    return FreeCards(wanted.count, spec.max_restarts, _selected(state, claim))
 
 
 def _wanted(spec: DefragPolicySpec) -> tuple[str, WholeCards | ClaimRoom]:
@@ -71,12 +99,16 @@ def _wanted(spec: DefragPolicySpec) -> tuple[str, WholeCards | ClaimRoom]:
 
 def _selected(state: State, claim: Claim) -> frozenset[DeviceId]:
     """Return the devices that the only request of a claim matches."""
-    query = state.queries.of((claim,), state.classes, state.features, TOLERATIONS)
-    state.settle(query)
     found: set[DeviceId] = set()
     for name in state.names():
-        view = state.view(name)
-        for alternative in query.alternatives:
-            mask, _ = view.selected(alternative, state.selectors)
-            found.update(view.id_of(index) for index in bits(mask))
+        for mask, _ in _passed(state, claim, name):
+            found.update(map(state.view(name).id_of, bits(mask)))
     return frozenset(found)
+
+
+def _passed(state: State, claim: Claim, node: str) -> Iterator[Selected]:
+    """Yield what the selectors of a claim say of the devices of a node, for each alternative."""
+    query = state.queries.of((claim,), state.classes, state.features, TOLERATIONS)
+    state.settle(query)
+    for alternative in query.alternatives:
+        yield state.view(node).selected(alternative, state.selectors)

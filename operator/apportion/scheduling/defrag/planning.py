@@ -5,7 +5,7 @@ holds: claims, layouts, reservations.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from apportion.allocator.defrag.moves import Goal, Movable, Plan, Resources, RoomFor
@@ -24,7 +24,7 @@ from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
-from apportion.scheduling.defrag.goals import goal_of
+from apportion.scheduling.defrag.goals import failing, goal_of
 
 _TERMS = Terms(Strategy.LEAST_FRAGMENTATION)
 
@@ -37,6 +37,7 @@ class Verdict(StrEnum):
     NO_MOVES = "NoMoves"
     BELOW_THRESHOLD = "BelowThreshold"
     TOO_MANY_RESTARTS = "TooManyRestarts"
+    SELECTOR_FAILED = "SelectorFailed"
     BROKEN = "Broken"
     DEFECT = "Defect"
 
@@ -92,13 +93,24 @@ class Picture:
 
     def plan(self) -> Planned:
         """Return a plan; it may take seconds, and reads nothing that others write."""
+        if not self.nodes:
+            return Planned(Verdict.NO_MOVES, "spec.nodeSelector selects no node that is not cordoned")
         state = self._state()
+        flaw: BrokenInput | None = None
         try:
+            flaw = failing(self.spec, state)
             goal = goal_of(self.spec, state)
             found = make_plan(state, self.movables, self.room, goal, _TERMS)
         except BrokenInput as error:
-            return Planned(Verdict.BROKEN, f"spec.free: {error}")
-        return judged(self.spec, found)
+            if flaw is None:
+                return Planned(Verdict.BROKEN, f"spec.free: {error}")
+            found = None
+        if flaw is None:
+            return judged(self.spec, found)
+        if found is None:
+            return Planned(Verdict.SELECTOR_FAILED, str(flaw))
+        planned = judged(self.spec, found)
+        return replace(planned, message="; ".join(filter(None, (planned.message, str(flaw)))))
 
     def _state(self) -> State:
         state = State(self.features, Programs())
