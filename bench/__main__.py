@@ -22,7 +22,7 @@ from bench.floors import FLOORS
 from bench.floors import floors as floors_of
 from bench.generator import CHURN, ScenarioSpec, generate
 from bench.peer import Peer
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.tables import adversarial_table, table
 
 WIDTH = 110
@@ -50,22 +50,21 @@ def main(
     """Measure both allocators on the same scenario files and print the ratios."""
     console = table_console(width=WIDTH)
     spec = ScenarioSpec(size, demand, seed)
-    with refusals(console):
-        rows, lows, verdicts = _measure(
-            console,
-            Plan(
-                spec,
-                scenario or CHURN,
-                scenarios,
-                strategy.value,
-                rounds,
-                peer_limit,
-                floor_limit if floors else -1,
-                peer,
-                adversarial,
-                ticks,
-            ),
-        )
+    rows, lows, verdicts = _measure(
+        console,
+        Plan(
+            spec,
+            scenario or CHURN,
+            scenarios,
+            strategy.value,
+            rounds,
+            peer_limit,
+            floor_limit if floors else -1,
+            peer,
+            adversarial,
+            ticks,
+        ),
+    )
     title = f"ours ({strategy.value}) and the peer (first-feasible), size {spec.size}, one thread each"
     if rows:
         console.print(table(rows, title))
@@ -159,4 +158,4 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -9,13 +9,9 @@ kubelet would make of its decisions, at once. A pod declares what it runs, times
 """
 
 import asyncio
-import csv
-import gzip
-import io
 import random
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import structlog
@@ -24,7 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.folders import shared
+from bench.openb.rows import NODES, PODS, read_rows
+from bench.refusals import run_command
 from bench.simulatedqueue import LARGE, LONGEST, Arrival, Mode, Outcome, Simulation
+
+_COLUMNS = ("num_gpu", "gpu_milli", "cpu_milli", "memory_mib", "scheduled_time", "deletion_time")
 
 
 def main(
@@ -38,10 +38,10 @@ def main(
     """Compare the modes on the same arrivals."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     data = shared("data/openb")
-    nodes = list(_rows(data / "openb_node_list_gpu_node.csv"))[::every]
+    nodes = read_rows(data, NODES, "sn", "gpu", "cpu_milli", "memory_mib")[::every]
     total = sum(int(row["gpu"]) for row in nodes)
     until, warm = hours * 3600, hours * 3600 / 4
-    arrivals = draw(list(_rows(data / "openb_pod_list_default.csv.gz")), nodes, seed, load * total, until)
+    arrivals = draw(read_rows(data, PODS, *_COLUMNS), nodes, seed, load * total, until)
     table = Table(title=f"{len(nodes)} nodes, {total} GPUs, {len(arrivals)} pods, seed {seed}, load {load}")
     for name in (
         "mode", "used, %", "8 GPUs: waits", "median, s", "p90, s", "all: median, s", "p90, s", "reserved", "late",
@@ -114,15 +114,9 @@ def _fits(pod: Mapping[str, str], nodes: Sequence[Mapping[str, str]]) -> bool:
     return any(all(int(pod[need]) <= int(node[has]) for need, has in wanted) for node in nodes)
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    raw = path.read_bytes()
-    text = gzip.decompress(raw).decode() if path.suffix == ".gz" else raw.decode()
-    yield from csv.DictReader(io.StringIO(text))
-
-
 def _quantile(rows: Sequence[float], at: float) -> float:
     return sorted(rows)[min(int(len(rows) * at), len(rows) - 1)] if rows else 0.0
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -21,7 +21,7 @@ from bench.folders import cache
 from bench.generator import ScenarioSpec, generate
 from bench.options import parse_seeds
 from bench.peer import Peer
-from bench.refusals import refusals
+from bench.refusals import run_command
 
 MOST_SHOWN = 8
 """Largest number of seeds with a column each."""
@@ -75,10 +75,9 @@ def main(
     """Count the unplaced claims."""
     console = Console()
     cases = [case for case in CASES if not only or any(case.name.startswith(name) for name in only)]
-    with refusals(console):
-        chosen = parse_seeds(seeds)
-        built = Peer.build() if peer else None
-        rows = [_row(case, chosen, strategy.value, built) for case in cases]
+    chosen = parse_seeds(seeds)
+    built = Peer.build() if peer else None
+    rows = [_row(case, chosen, strategy.value, built) for case in cases]
     console.print(_table(rows, chosen, strategy.value))
     if json is not None:
         figures = [
@@ -125,4 +124,4 @@ def _table(rows: Sequence[Row], seeds: Sequence[int], strategy: str) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -25,7 +25,7 @@ from apportion.cluster.snapshot import Snapshot
 from bench.console import table_console
 from bench.generator import ScenarioSpec, generate
 from bench.observed import ROOM, UnansweredApi, managed, observe, own_namespace, quota
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.reservedpasses import compare
 from bench.scenariofile import read_json
 from testbed.cycle import build_cycle, now
@@ -54,14 +54,12 @@ def main(
     """Time one pass for each number of waiting pods; or, with `--reservations`, what they cost a pass."""
     console = table_console()
     if reservations:
-        with refusals(console):
-            console.print(compare(size, quotas=quotas))
+        console.print(compare(size, quotas=quotas))
         return
     table = Table(title=f"a pass of the operator, whole-gpu {size}")
     for name in ("pods waiting", "served", "pass, ms", "a pod, ms"):
         table.add_column(name, justify="right")
-    with refusals(console):
-        world = read_json(generate("whole-gpu", ScenarioSpec(size, None, 1))[0])
+    world = read_json(generate("whole-gpu", ScenarioSpec(size, None, 1))[0])
     if tenants > 1:
         for number, claim in enumerate(world["claims"]):
             claim["metadata"]["namespace"] = f"tenant-{number % tenants}"
@@ -127,4 +125,4 @@ def _pod(claim: Json) -> Json:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -31,7 +31,7 @@ from apportion.dra.device import DeviceId
 from bench.defragbaselines import Cluster, by_metric, by_vacating
 from bench.generator import ScenarioSpec, generate
 from bench.options import parse_seeds
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.scenariofile import Scenario, load
 from bench.scenariorun import allocate_one
 
@@ -73,19 +73,18 @@ def main(
     budgets = budget or [25, 50, 100, 200]
     found: dict[tuple[int, str], Figures] = {}
     used = free = 0
-    with refusals(console):
-        for seed in parse_seeds(seeds):
-            scenario, held = churned(nodes, seed, ended)
-            cluster = Cluster(scenario.state, dict(held))
-            before = cluster.free()
-            used, free = used + len(cluster.cards) - before, free + before
-            for moves in budgets:
-                for name, run in RUNS.items():
-                    began = time.process_time()
-                    freed, made = run(scenario, held, moves)
-                    row = found.setdefault((moves, name), Figures())
-                    row.freed, row.moves = row.freed + freed, row.moves + made
-                    row.seconds += time.process_time() - began
+    for seed in parse_seeds(seeds):
+        scenario, held = churned(nodes, seed, ended)
+        cluster = Cluster(scenario.state, dict(held))
+        before = cluster.free()
+        used, free = used + len(cluster.cards) - before, free + before
+        for moves in budgets:
+            for name, run in RUNS.items():
+                began = time.process_time()
+                freed, made = run(scenario, held, moves)
+                row = found.setdefault((moves, name), Figures())
+                row.freed, row.moves = row.freed + freed, row.moves + made
+                row.seconds += time.process_time() - began
     title = f"{nodes} nodes, seeds {seeds}, {ended:.0%} of the claims ended: {used} cards in use, {free} free"
     table = Table(title=title)
     for name in ("budget", "by", "cards freed", "moves", "cards per move", "CPU s"):
@@ -166,4 +165,4 @@ RUNS = {
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

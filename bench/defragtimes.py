@@ -35,7 +35,7 @@ from bench.defrag import Held, churned
 from bench.generator import ScenarioSpec, generate
 from bench.observed import Json
 from bench.options import parse_seeds
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.scenariofile import read_json
 from bench.scenariorun import operators_collector, percentile
 from testbed.cycle import build_cycle, now
@@ -106,12 +106,11 @@ def main(
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     sys.setswitchinterval(SWITCH)
     rows: list[Times] = []
-    with refusals(console):
-        for number in nodes or [100, 500, 1000]:
-            for seed in parse_seeds(seeds):
-                content = read_json(generate("mig", ScenarioSpec(str(number), 0.9, seed))[0])
-                held = churned(number, seed, ended)[1]
-                rows += [asyncio.run(timed(content, held, goal)) for goal in GOALS]
+    for number in nodes or [100, 500, 1000]:
+        for seed in parse_seeds(seeds):
+            content = read_json(generate("mig", ScenarioSpec(str(number), 0.9, seed))[0])
+            held = churned(number, seed, ended)[1]
+            rows += [asyncio.run(timed(content, held, goal)) for goal in GOALS]
     table = Table(title=f"a window of a DefragPolicy; {ended:.0%} of the claims of a churned cluster ended")
     for name in ("nodes", "claims", "to be free", "verdict", "moves", "s", "CPU s", "loop held, ms: longest", "p99", "without a plan: longest", "p99"):  # fmt: skip
         table.add_column(name, justify="left" if name in {"to be free", "verdict"} else "right")
@@ -200,4 +199,4 @@ def _plain(row: Times) -> Json:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

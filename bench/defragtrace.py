@@ -6,10 +6,7 @@ The trace's pods with one GPU arrive in its order, evenly spread, and stay for a
 the whole takes follows from the load: slices asked for by time, of what the cards have. Who finds no place is refused for good; all start with the same empty cluster, and know the future not at all.
 """
 
-import csv
-import gzip
 import heapq
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +27,8 @@ from bench.defragbaselines import Cluster
 from bench.folders import shared
 from bench.generator import ScenarioSpec, generate
 from bench.grmu import Grmu
-from bench.refusals import refusals
+from bench.openb.rows import PODS, read_rows
+from bench.refusals import run_command
 from bench.scenariofile import Scenario, load
 from bench.scenariorun import allocate_one
 
@@ -159,14 +157,13 @@ def main(
     """Compare them."""
     console = Console(width=120)
     found: list[tuple[float, str, Figures]] = []
-    with refusals(console):
-        requests = read(data or shared("data/openb"))[: limit or None]
-        asked = sum(SLICES[each.profile] for each in requests)
-        large = sum(_WHOLE for each in requests if SLICES[each.profile] == _WHOLE) / asked
-        for each in loads or [0.9, 1.1]:
-            for name, made in runs(large, most).items():
-                scenario = load(generate("mig", ScenarioSpec(str(nodes), 0.9, 1))[0])
-                found.append((each, name, figures_of(requests, made(scenario), each, 8 * nodes)))
+    requests = read(data or shared("data/openb"))[: limit or None]
+    asked = sum(SLICES[each.profile] for each in requests)
+    large = sum(_WHOLE for each in requests if SLICES[each.profile] == _WHOLE) / asked
+    for each in loads or [0.9, 1.1]:
+        for name, made in runs(large, most).items():
+            scenario = load(generate("mig", ScenarioSpec(str(nodes), 0.9, 1))[0])
+            found.append((each, name, figures_of(requests, made(scenario), each, 8 * nodes)))
     table = Table(
         title=f"{len(requests):,} requests, {large:.0%} of the slices by whole cards; {8 * nodes} cards"
     )
@@ -243,8 +240,8 @@ def horizon(requests: Sequence[Request], load: float, cards: int) -> float:
 
 def read(folder: Path) -> list[Request]:
     """Return the requests of the trace, in the order in which they arrive."""
-    with gzip.open(folder / "openb_pod_list_default.csv.gz", "rt") as file:
-        rows = [row for row in csv.DictReader(io.StringIO(file.read())) if row["num_gpu"] == "1"]
+    columns = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
+    rows = [row for row in read_rows(folder, PODS, *columns) if row["num_gpu"] == "1"]
     rows.sort(key=lambda row: (int(row["creation_time"]), row["name"]))
     return [
         Request(
@@ -294,4 +291,4 @@ def claim_of(request: Request) -> Claim:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -26,7 +26,7 @@ from apportion.dra.claim import Claim
 from bench.generator import ScenarioSpec, generate
 from bench.optimum import Choice, Optimum, State
 from bench.options import parse_seeds
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.scenariofile import Scenario, build, read_json
 from bench.scenariorun import allocate_one
 
@@ -126,9 +126,8 @@ def main(
 ) -> None:
     """Fill a cluster to the last device, once per seed."""
     console = Console(soft_wrap=True)
-    with refusals(console):
-        chosen = parse_seeds(seeds)
-        _inherited.append((Cluster.read(nodes), last))
+    chosen = parse_seeds(seeds)
+    _inherited.append((Cluster.read(nodes), last))
     gc.freeze()
     # Every seed starts from the same empty cluster: a fork of this process.
     with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
@@ -195,4 +194,4 @@ def _selector(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

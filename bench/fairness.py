@@ -19,9 +19,8 @@ import orjson
 import structlog
 import typer
 
-from apportion.errors import BrokenInput
 from bench.openb.trace import Trace, read_trace
-from bench.options import BAD_INPUT
+from bench.refusals import run_command
 from bench.simulatedtenants import LARGEST_LATE, LATE, LIFETIME, Run, Tenants
 
 SETTLED = 3 * LIFETIME
@@ -45,11 +44,7 @@ def main(
 ) -> None:
     """Simulate each seed with quotas and without, and print one JSON line."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    try:
-        trace = read_trace(data, "default")
-    except BrokenInput as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+    trace = read_trace(data, "default")
     for number in seed or range(1, 11):
         fair, free, second = (
             asyncio.run(_run(trace, number, nodes, Run(quotas, most_reserved, draw, declares), passes))
@@ -119,4 +114,4 @@ async def _run(trace: Trace, number: int, nodes: int, run: Run, passes: int) -> 
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from bench.h100node import CARDS, MODEL, MOST_CUT, PROFILE
+from bench.refusals import run_command
 from testbed.binaries import Binaries, provide
 from testbed.chaos.agentpool import AgentPool
 from testbed.chaos.fakehardware import Placement, placements
@@ -105,4 +106,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

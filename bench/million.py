@@ -40,7 +40,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import NotReady
 from bench.folders import shared
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.scenariorun import operators_collector, percentile
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,17 +59,14 @@ def main(
 ) -> None:
     """Measure cold start, memory and claims: 1,000 nodes, all nodes, and 1,000 nodes that are each a class of their own."""
     console = Console(stderr=only)
-    with refusals(console):
-        if only:
-            sys.stdout.write(orjson.dumps(measure(nodes, demand, seed, unshared=unshared)).decode() + "\n")
-            return
-        small = min(1000, nodes)
-        rows = []
-        for count, alone in ((small, False), (nodes, False), (small, True)):
-            console.print(
-                f"measuring {count} nodes{', each its own class' if alone else ''} ...", style="dim"
-            )
-            rows.append(_in_new_process(count, demand, seed, unshared=alone))
+    if only:
+        sys.stdout.write(orjson.dumps(measure(nodes, demand, seed, unshared=unshared)).decode() + "\n")
+        return
+    small = min(1000, nodes)
+    rows = []
+    for count, alone in ((small, False), (nodes, False), (small, True)):
+        console.print(f"measuring {count} nodes{', each its own class' if alone else ''} ...", style="dim")
+        rows.append(_in_new_process(count, demand, seed, unshared=alone))
     console.print(_table(rows))
     ratio = rows[1]["p99CpuMs"] / max(rows[0]["p99CpuMs"], 1e-9)
     console.print(f"p99 at {nodes} nodes is [bold]{ratio:.2f}[/] times that at {small}, in CPU time")
@@ -255,7 +252,7 @@ def _in_new_process(nodes: int, demand: float, seed: int, *, unshared: bool) -> 
         capture_output=True,
     )
     if made.returncode:
-        raise NotReady(made.stderr.decode(errors="replace").strip()[-500:])
+        raise NotReady(made.stderr.decode(errors="replace").strip()[-500:].removeprefix("error: "))
     found: Mapping[str, Any] = orjson.loads(made.stdout)
     return found
 
@@ -290,4 +287,4 @@ def _table(rows: list[Mapping[str, Any]]) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

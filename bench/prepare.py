@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.h100node import CARDS, MODEL, PROFILE
+from bench.refusals import run_command
 from testbed.api import Json
 from testbed.binaries import Binaries, provide
 from testbed.chaos.agentpool import AgentPool
@@ -170,4 +171,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

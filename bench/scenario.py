@@ -15,7 +15,7 @@ import typer
 from apportion.allocator.search.scorer import Strategy
 from apportion.errors import BrokenInput
 from bench.deadline import seconds
-from bench.options import BAD_INPUT
+from bench.refusals import run_command
 from bench.scenariofile import load
 from bench.scenariorun import run
 
@@ -46,8 +46,7 @@ def main(
         load_seconds = time.perf_counter() - began
         outcomes, figures = run(scenario, strategy, limit, most, ticks=ticks, waiting=waiting)
     except BrokenInput as error:
-        typer.echo(f"error: {file}: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+        raise BrokenInput(str(error), field=str(file)) from None
     if out is not None:
         lines = (orjson.dumps(outcome.to_json()) for outcome in outcomes)
         out.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -55,4 +54,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

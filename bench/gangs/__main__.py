@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bench.gangs import arrivals, bystanders
+from bench.refusals import run_command
 from bench.scenariorun import percentile
 from testbed.binaries import Binaries, provide
 from testbed.versions import DEFAULT
@@ -66,4 +67,4 @@ def _write(line: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

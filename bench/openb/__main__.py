@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from apportion.allocator.search.scorer import Strategy
-from apportion.errors import BrokenInput
 from bench.openb.bestfit import BestFit
 from bench.openb.bound.knowndemand import KnownDemand
 from bench.openb.fgd import Fgd
@@ -30,7 +29,7 @@ from bench.openb.product import CpuPods, ProductReplay
 from bench.openb.replay import Replay, Ties
 from bench.openb.trace import Seed, Trace, make_seed, read_seed, read_trace
 from bench.openb.variants import variant
-from bench.options import BAD_INPUT
+from bench.refusals import run_command
 from bench.scenariorun import percentile
 
 
@@ -82,26 +81,22 @@ def main(
     ] = 0,
 ) -> None:
     """Replay a trace and print one JSON line per seed, or per variant of the pod list."""
-    try:
-        read = read_trace(data, trace)
-        if sisters:
-            _variants(read, sisters, (seed or [42])[0], ties.value, strategy, cpu_pods)
-            return
-        for number in seed or [42]:
-            order = read_seed(data, read, number)
-            run = (
-                Replay(read, order, POLICIES[policy](read), ties.value)
-                if strategy is None
-                else ProductReplay(read, order, strategy, cpu_pods)
-            )
-            line = _line(trace, number, replay(read, order, run))
-            if times and isinstance(run, ProductReplay):
-                line |= _times(run.seconds)
-            sys.stdout.write(orjson.dumps(line).decode() + "\n")
-            sys.stdout.flush()
-    except BrokenInput as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+    read = read_trace(data, trace)
+    if sisters:
+        _variants(read, sisters, (seed or [42])[0], ties.value, strategy, cpu_pods)
+        return
+    for number in seed or [42]:
+        order = read_seed(data, read, number)
+        run = (
+            Replay(read, order, POLICIES[policy](read), ties.value)
+            if strategy is None
+            else ProductReplay(read, order, strategy, cpu_pods)
+        )
+        line = _line(trace, number, replay(read, order, run))
+        if times and isinstance(run, ProductReplay):
+            line |= _times(run.seconds)
+        sys.stdout.write(orjson.dumps(line).decode() + "\n")
+        sys.stdout.flush()
 
 
 def replay(trace: Trace, seed: Seed, run: Replay | ProductReplay) -> Figures:
@@ -170,4 +165,4 @@ def _empty(trace: Trace) -> Iterable[FreeNode]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

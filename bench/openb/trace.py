@@ -3,17 +3,15 @@
 In: the folder with the files of the openb data set. Out: Trace and Seed. Raises BrokenInput with the file and the defect.
 """
 
-import csv
-import gzip
-import io
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from apportion.errors import BrokenInput
 from bench.openb.model import WHOLE, FreeNode, PodRequest
+from bench.openb.rows import path_of, read_rows
 
 FULL = 1.3
 """Requested milli of all arrivals, in capacities of the cluster."""
@@ -76,11 +74,11 @@ def read_trace(folder: Path, name: str) -> Trace:
             FreeNode(_number(row, "cpu_milli"), row["model"], (WHOLE,) * _number(row, "gpu")),
             _number(row, "memory_mib"),
         )
-        for row in _rows(folder, "openb_node_list_gpu_node.csv")
+        for row in read_rows(folder, "openb_node_list_gpu_node.csv")
     )
     pods = tuple(
         Pod(row["name"], _request(row), _number(row, "memory_mib"))
-        for row in _rows(folder, f"openb_pod_list_{name}.csv")
+        for row in read_rows(folder, f"openb_pod_list_{name}.csv")
     )
     return Trace(name, nodes, pods)
 
@@ -89,12 +87,12 @@ def read_seed(folder: Path, trace: Trace, number: int) -> Seed:
     """Read a published seed; draw one by the same rules where the folder has none."""
     column = f"s{number}"
     arrivals, ranks = f"arrivals_{trace.name}.csv", f"node_rank_{trace.name}.csv"
-    if not (_path(folder, arrivals).exists() and _path(folder, ranks).exists()):
+    if not (path_of(folder, arrivals).exists() and path_of(folder, ranks).exists()):
         return make_seed(trace, number)
-    order = [row.get(column) for row in _rows(folder, arrivals)]
+    order = [row.get(column) for row in read_rows(folder, arrivals)]
     if order[:1] == [None]:
         return make_seed(trace, number)
-    by_name = {row["sn"]: _number(row, column) for row in _rows(folder, ranks)}
+    by_name = {row["sn"]: _number(row, column) for row in read_rows(folder, ranks)}
     return Seed(
         number,
         tuple(int(index) for index in order if index),
@@ -134,19 +132,3 @@ def _number(row: Mapping[str, str], field: str) -> int:
         return int(row[field])
     except (KeyError, ValueError):
         raise BrokenInput(f"{row.get(field)!r} is not a whole number", field=field) from None
-
-
-def _rows(folder: Path, name: str) -> Sequence[Mapping[str, str]]:
-    path = _path(folder, name)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise BrokenInput(f"{path.name}: {error.strerror}", field=str(folder)) from None
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def _path(folder: Path, name: str) -> Path:
-    """Return the file's path, gzipped or plain."""
-    packed = folder / f"{name}.gz"
-    return packed if packed.exists() else folder / name

@@ -21,7 +21,7 @@ from bench.poison.poisonrun import measure
 from bench.poison.poisons import Poison, Storm
 from bench.poison.stormplan import BEFORE, StormPlan
 from bench.poison.table import table
-from bench.refusals import refusals
+from bench.refusals import run_command
 from testbed.binaries import provide
 from testbed.components import ALL
 from testbed.versions import DEFAULT
@@ -47,9 +47,8 @@ def main(
     workload = Workload(nodes, pods, Devices.GPU, rate, stay)
     poisons = tuple(poison for poison in Poison if not only or poison in only)
     plan = StormPlan(workload, Storm(poisons, nodes * CARDS, claims, gang), seconds, poison_rate)
-    with refusals(console):
-        plan.check()
-        figures = _measure(console, plan)
+    plan.check()
+    figures = _measure(console, plan)
     print(orjson.dumps(figures.to_json()).decode(), flush=True)
     console.print(table(figures))
 
@@ -74,4 +73,4 @@ def _measure(console: Console, plan: StormPlan) -> Figures:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from bench.console import table_console
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.scale.figures import line, table
 from bench.scale.scalerun import Plan, ScaleRun
 from bench.scale.world import Published, World
@@ -43,10 +43,9 @@ def main(
     """Measure start, memory, idle passes, new claims, events, refusals and failover."""
     console = table_console(stderr=True)
     world = World(nodes, pods, claims, published, partitions)
-    with refusals(console):
-        world.check()
-        binaries = asyncio.run(provide(DEFAULT, [ETCD, APISERVER, "kubectl"], console=console))
-        found = asyncio.run(_measure(console, Plan(world, waiting, window, lease, limit), binaries))
+    world.check()
+    binaries = asyncio.run(provide(DEFAULT, [ETCD, APISERVER, "kubectl"], console=console))
+    found = asyncio.run(_measure(console, Plan(world, waiting, window, lease, limit), binaries))
     sys.stdout.write(orjson.dumps(found).decode() + "\n")
 
 
@@ -67,4 +66,4 @@ async def _measure(console: Console, plan: Plan, binaries: Binaries) -> Mapping[
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

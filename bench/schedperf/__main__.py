@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from apportion.errors import BrokenInput
 from bench.console import table_console
-from bench.refusals import refusals
+from bench.refusals import run_command
 from bench.schedperf.cases import CHOSEN, Workload, choose, workloads
 from bench.schedperf.program import Mode, Program
 from bench.schedperf.results import result
@@ -44,19 +44,18 @@ def main(
 ) -> None:
     """Run upstream's workloads with kube-scheduler's allocator and with ours, and print the ratios."""
     console = table_console(stderr=True)
-    with refusals(console):
-        with console.status("building scheduler_perf (minutes the first time)"):
-            program = Program.build()
-        every = workloads(program.kubernetes)
-        if only_list:
-            Console(width=console.width).print(listing(every))
-            return
-        chosen = choose(every, case or CHOSEN)
-        runs = _run(console, program, chosen, [Mode.KUBE_SCHEDULER, mode] * rounds, limit, out)
-        console.print(table(runs))
-        left_out = [each for each in chosen if each.unserved or each.broken]
-        if left_out:
-            console.print(listing(left_out))
+    with console.status("building scheduler_perf (minutes the first time)"):
+        program = Program.build()
+    every = workloads(program.kubernetes)
+    if only_list:
+        Console(width=console.width).print(listing(every))
+        return
+    chosen = choose(every, case or CHOSEN)
+    runs = _run(console, program, chosen, [Mode.KUBE_SCHEDULER, mode] * rounds, limit, out)
+    console.print(table(runs))
+    left_out = [each for each in chosen if each.unserved or each.broken]
+    if left_out:
+        console.print(listing(left_out))
 
 
 def _run(
@@ -100,4 +99,4 @@ def _read(workload: Workload, mode: Mode, at: Path, failed: str) -> Run:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_command(main)

@@ -49,12 +49,12 @@ def test_a_cluster_that_is_too_small_for_reservations_is_refused() -> None:
     """The message names the option and the least number."""
     done = bench("bench.cycle", "--reservations", "--size", "8")
     assert done.returncode == 2
-    assert "--size 8: expected tiny, small, large, or at least 16 nodes" in done.stdout
+    assert "--size 8: expected tiny, small, large, or at least 16 nodes" in done.stderr
 
 
 def test_an_unknown_size_is_refused() -> None:
     """The message names it; there is no traceback."""
     done = bench("bench.cycle", "--size", "huge")
     assert done.returncode == 2
-    assert "huge" in done.stdout
+    assert "huge" in done.stderr
     assert "Traceback" not in done.stderr

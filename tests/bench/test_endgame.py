@@ -44,7 +44,7 @@ def test_malformed_seeds_are_refused_with_a_message() -> None:
     """One line, no traceback."""
     done = bench("bench.endgame", "--seeds", "many")
     assert done.returncode == 2
-    assert "--seeds many: expected two numbers" in done.stdout
+    assert "--seeds many: expected two numbers" in done.stderr
 
 
 def tried(state: State, coming: int) -> float:

@@ -171,4 +171,4 @@ def test_without_the_shared_folder_the_comparison_says_what_is_missing(tmp_path:
     """The message names the folder and the variable for another one."""
     done = bench("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")
     assert done.returncode == 2
-    assert "nowhere/peer is not there; set APPORTION_SHARED" in done.stdout
+    assert "nowhere/peer is not there; set APPORTION_SHARED" in done.stderr
