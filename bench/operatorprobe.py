@@ -4,7 +4,6 @@ In: the port of its health server. Out: whether it is ready and leads, and its c
 """
 
 import asyncio
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import aiohttp
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _LOOK_SECONDS = 0.05
 _PASSES = "apportion_cycle_seconds"
+_LONGEST = "apportion_cycle_longest_seconds"
 _BUCKET = f'{_PASSES}_bucket{{le="'
 
 
@@ -25,11 +25,13 @@ class Passes:
     """Sum of their lengths."""
     within: Mapping[float, int]
     """How many were not longer than so many seconds, for the histogram's limits."""
+    longest: float
+    """The longest since the process started, in seconds."""
 
     def __sub__(self, earlier: "Passes") -> "Passes":
         """Return the passes since then."""
         within = {limit: count - earlier.within.get(limit, 0) for limit, count in self.within.items()}
-        return Passes(self.count - earlier.count, self.seconds - earlier.seconds, within)
+        return Passes(self.count - earlier.count, self.seconds - earlier.seconds, within, self.longest)
 
     @property
     def mean_ms(self) -> float:
@@ -37,11 +39,10 @@ class Passes:
         return 1000 * self.seconds / self.count if self.count else 0.0
 
     @property
-    def longest_ms(self) -> float | None:
-        """A limit of the histogram, in milliseconds, that no pass was longer than; None when one was longer than all limits."""
-        limits = (limit for limit, count in sorted(self.within.items()) if count >= self.count)
-        longest = next(limits, math.inf)
-        return None if math.isinf(longest) else 1000 * longest
+    def longest_ms(self) -> float:
+        """Milliseconds that no pass was longer than: a limit of the histogram, or the longest pass since the process started."""
+        limits = (limit for limit, count in self.within.items() if count >= self.count)
+        return 1000 * min([self.longest, *limits])
 
 
 class OperatorProbe:
@@ -71,7 +72,7 @@ class OperatorProbe:
             if name.startswith(_BUCKET)
         }
         count, seconds = found.get(f"{_PASSES}_count", 0), found.get(f"{_PASSES}_sum", 0.0)
-        return Passes(int(count), seconds, within)
+        return Passes(int(count), seconds, within, found.get(_LONGEST, 0.0))
 
     async def acting(self, within: float) -> None:
         """Wait until it leads and acts; raises TimeoutError."""

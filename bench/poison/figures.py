@@ -79,7 +79,7 @@ class Span:
             "createdToBoundMs": self.to_bound.to_json(),
             "passes": passes.count,
             "passMeanMs": round(passes.mean_ms, 2),
-            "passAtMostMs": passes.longest_ms,
+            "passAtMostMs": round(passes.longest_ms, 2),
             "operatorCpuSeconds": round(self.cpu, 2),
         }
 

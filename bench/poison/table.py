@@ -45,8 +45,7 @@ def table(found: Figures) -> Table:
 
 
 def _longest(span: Span) -> str:
-    longest = span.passes.longest_ms
-    return "beyond the histogram" if longest is None else f"{longest:g}"
+    return f"{span.passes.longest_ms:,.0f}"
 
 
 def _durations(found: Durations) -> str:

@@ -31,7 +31,6 @@ class Phase:
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the part of the JSON line."""
-        longest = self.passes.longest_ms
         return {
             "count": self.count,
             "seconds": round(self.seconds, 3),
@@ -39,7 +38,7 @@ class Phase:
             **({"perCpuSecond": round(self.per_cpu_second, 1)} if self.count else {}),
             "passes": self.passes.count,
             "passMeanMs": round(self.passes.mean_ms, 2),
-            "passAtMostMs": longest,
+            "passAtMostMs": round(self.passes.longest_ms, 2),
             **{key: round(value, 3) for key, value in self.extra.items()},
         }
 
@@ -71,7 +70,6 @@ def table(world: World, phases: Sequence[Phase]) -> Table:
     ):
         found.add_column(name, justify="right")
     for one in phases:
-        longest = one.passes.longest_ms
         found.add_row(
             one.name,
             f"{one.count:,}" if one.count else "",
@@ -80,7 +78,7 @@ def table(world: World, phases: Sequence[Phase]) -> Table:
             f"{one.per_cpu_second:,.0f}" if one.count else "",
             str(one.passes.count),
             f"{one.passes.mean_ms:.1f}",
-            "" if longest is None or not one.passes.count else f"{longest:g}",
+            f"{one.passes.longest_ms:,.0f}" if one.passes.count else "",
             ", ".join(f"{key} {value:,.1f}" for key, value in one.extra.items()),
         )
     return found

@@ -22,11 +22,27 @@ class Described(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
+class Passes(Histogram):
+    """Lengths of passes; the longest has a gauge of its own, because beyond the last bucket nobody knows how long it was."""
+
+    _longest = 0.0
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Count a pass of so many seconds."""
+        super().observe(amount, exemplar)
+        if amount > self._longest:
+            self._longest = amount
+            CYCLE_LONGEST_SECONDS.set(amount)
+
+
 BUILD = Gauge("apportion_build_info", "The version that runs; always 1.", ["version"])
 BUILD.labels(__version__).set(1)
 
 CYCLES = Counter("apportion_cycles", "Passes of the allocating task.")
-CYCLE_SECONDS = Histogram(
+CYCLE_LONGEST_SECONDS = Gauge(
+    "apportion_cycle_longest_seconds", "The longest pass of the allocating task since the process started."
+)
+CYCLE_SECONDS = Passes(
     "apportion_cycle_seconds",
     "Length of one pass of the allocating task.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
