@@ -59,6 +59,7 @@ PARTS: Final[dict[str, Json]] = {
     },
     "rank_table": {"metadata": {"annotations": {"apportion.dev/rank-table": "HCCL"}}},
     "has_rank_table": {"metadata": {"annotations": {"apportion.dev/hccl-rank-table": "{}"}}},
+    "own_annotations": {"metadata": {"annotations": {"apportion.dev/max-runtme": "1h"}}},
     "started": {"status": {"startTime": "2026-01-01T00:00:00Z"}},
     "runtime": {"metadata": {"annotations": {"apportion.dev/max-runtime": "1h"}}},
 }

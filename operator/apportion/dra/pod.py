@@ -19,6 +19,8 @@ from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
 NO_RELATIONS = PodRelations()
+OWN_DOMAIN = "apportion.dev/"
+"""What the keys of labels and annotations begin with that are ours."""
 RANK_TABLE = "apportion.dev/rank-table"
 """Annotation of a pod: the kind of the table of all ranks of its group that it asks for (HCCL)."""
 HCCL_RANK_TABLE = "apportion.dev/hccl-rank-table"
@@ -96,6 +98,8 @@ class Pod:
     """The kind of rank table that it asks for; empty: none."""
     has_rank_table: bool = False
     """Whether a rank table was written for it."""
+    own_annotations: tuple[str, ...] = ()
+    """Keys of its annotations that begin with the domain of apportion."""
 
     @property
     def key(self) -> str:
@@ -148,6 +152,7 @@ class Pod:
             controller=_CONTROLLERS.read(metadata.get("ownerReferences"), "metadata", _controller),
             rank_table=_annotation(metadata, RANK_TABLE),
             has_rank_table=bool(_annotation(metadata, HCCL_RANK_TABLE)),
+            own_annotations=_own(metadata),
         )
 
 
@@ -188,6 +193,13 @@ def _annotation(metadata: Json, name: str) -> str:
     annotations = metadata.get("annotations")
     found = annotations.get(name) if isinstance(annotations, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def _own(metadata: Json) -> tuple[str, ...]:
+    annotations = metadata.get("annotations")
+    if not isinstance(annotations, dict):
+        return ()
+    return tuple([key for key in annotations if key.startswith(OWN_DOMAIN)])
 
 
 _LABELS: Sharing[Mapping[str, str]] = Sharing(8192)

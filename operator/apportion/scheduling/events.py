@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from apportion.allocator.explain.explanation import Explanation
 from apportion.allocator.explain.render import summary
 from apportion.allocator.facts.inventory import Finding
+from apportion.api.meant import meant
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import About, Recorder
@@ -91,6 +92,11 @@ def defect(recorder: Recorder, demands: Iterable[WaitingDemand]) -> None:
             recorder.warning(about, "Defect", text)
 
 
+def no_class(missing: Iterable[str], known: frozenset[str]) -> str:
+    """Return that DeviceClasses do not exist, with those that were probably meant."""
+    return "; ".join(f"DeviceClass {name} does not exist{meant(name, known)}" for name in sorted(missing))
+
+
 def unservable(recorder: Recorder, found: Unservable) -> None:
     """The claim or pod cannot be served as it is."""
     if isinstance(found, UnknownScheduler):
@@ -111,7 +117,7 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
         return
     if isinstance(found, UnknownClasses):
         reason = "UnknownClass"
-        text = f"spec.devices.requests: DeviceClass {', '.join(sorted(found.classes))} does not exist"
+        text = f"spec.devices.requests: {no_class(found.classes, found.known)}"
     else:
         reason = "MixedClasses"
         text = (
@@ -119,6 +125,12 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
             f" and others ({', '.join(sorted(found.others))}); nobody can allocate both kinds in one claim: split it"
         )
     recorder.warning(about_claim(found.claim), reason, f"claim {found.claim.key}: {text}")
+
+
+def unknown_metadata(recorder: Recorder, found: Pod | Claim, said: Iterable[str]) -> None:
+    """Labels or annotations of ours mean nothing on the object."""
+    about = about_pod(found) if isinstance(found, Pod) else about_claim(found)
+    recorder.warning(about, "UnknownMetadata", "; ".join(said))
 
 
 def foreign(recorder: Recorder, claim: Claim) -> None:

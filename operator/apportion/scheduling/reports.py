@@ -16,6 +16,7 @@ from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
 from apportion.scheduling.guardedclaims import GuardedClaims
 from apportion.scheduling.telling import Telling
+from apportion.scheduling.unknownmetadata import UnknownMetadata
 from apportion.scheduling.waiting import Unservable
 
 _SEEN_LATE = 5.0
@@ -43,6 +44,7 @@ class Reports:
         self._extended = extended
         self._guarded = GuardedClaims(snapshot, clock)
         self._telling = Telling[Unservable | BrokenObject](clock)
+        self._metadata = UnknownMetadata(snapshot)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
         self._ended_since: dict[str, float] = {}
@@ -68,6 +70,8 @@ class Reports:
             events.foreign(self._recorder, claim)
         for left in self._extended.left():
             unservedevents.extended_resource(self._recorder, left)
+        for named, said in self._metadata.new():
+            events.unknown_metadata(self._recorder, named, said)
         for guarded in self._guarded.found():
             unservedevents.unmanaged_class(self._recorder, guarded)
         now = self._clock()

@@ -72,6 +72,8 @@ class UnknownClasses:
 
     claim: Claim
     classes: frozenset[str]
+    known: frozenset[str]
+    """Those that exist."""
 
 
 @dataclass(frozen=True, slots=True)

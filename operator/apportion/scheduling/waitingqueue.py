@@ -159,7 +159,7 @@ class WaitingQueue:
         else:
             missing = managed.unknown(claim)
             if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
-                unservable = (UnknownClasses(claim, missing),)
+                unservable = (UnknownClasses(claim, missing, managed.known),)
         if demand is None and not unservable:
             return
         hang = (*component.claims, *component.tied) if component is not None else ()

@@ -11,6 +11,7 @@ from apportion.cli.answers.decisions import Decisions, Reason
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.scheduling.events import no_class
 from apportion.scheduling.groups import group_of
 from apportion.scheduling.waiting import UnknownScheduler, WaitingDemand, immediate, ready
 from apportion.scheduling.waitingqueue import waiting_demands
@@ -103,7 +104,7 @@ def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
         return Reason("Deleting", f"claim {claim.key} is being deleted")
     unknown = snapshot.managed.unknown(claim)
     if unknown:
-        return Reason("UnknownClass", f"DeviceClass {', '.join(sorted(unknown))} does not exist")
+        return Reason("UnknownClass", no_class(unknown, snapshot.managed.known))
     if not snapshot.managed.owns(claim):
         names = ", ".join(sorted(claim.classes))
         return Reason(

@@ -11,6 +11,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.node.selection import Selected
 from apportion.allocator.state import State
 from apportion.api.defrag import ClaimRoom, DefragPolicySpec, WholeCards
+from apportion.api.meant import meant
 from apportion.cel import Programs
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -26,7 +27,8 @@ def check_goal(spec: DefragPolicySpec, classes: dict[str, DeviceClass], programs
     at, wanted = _wanted(spec)
     if wanted.device_class not in classes:
         raise BrokenInput(
-            f"DeviceClass {wanted.device_class} does not exist", field=f"spec.free.{at}.deviceClass"
+            f"DeviceClass {wanted.device_class} does not exist{meant(wanted.device_class, classes)}",
+            field=f"spec.free.{at}.deviceClass",
         )
     for index, selector in enumerate(wanted.selectors):
         program = programs.get(selector.cel.expression)

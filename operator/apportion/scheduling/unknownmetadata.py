@@ -1,0 +1,125 @@
+"""UnknownMetadata: labels and annotations of apportion that mean nothing where they stand, as one whose name is mistyped.
+
+In: the snapshot. Out: each pod and claim that has some once, with sentences that name the field and what was probably meant. It is served as if they were not there.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from apportion.api.contract import (
+    CONSUMERS_CHECKED,
+    EXTENDED_RESOURCE,
+    GATE,
+    KEEP_FOR,
+    LAYOUT_LABEL,
+    MANAGED,
+)
+from apportion.api.meant import meant
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra import groupmembership
+from apportion.dra.claim import Claim
+from apportion.dra.pod import HCCL_RANK_TABLE, OWN_DOMAIN, RANK_TABLE, Pod
+from apportion.dra.runtime import MAX_RUNTIME
+
+LABELS: Final = frozenset((groupmembership.GROUP, MANAGED, LAYOUT_LABEL, EXTENDED_RESOURCE))
+"""Labels of any object: tools write labels on all that they make."""
+OF_GROUPS: Final = frozenset(
+    (groupmembership.LEAST, groupmembership.MOST, groupmembership.TOPOLOGY, groupmembership.MODE)
+)
+"""Annotations of pods of groups."""
+OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
+OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
+_MOST_TOLD = 10_000
+"""Objects that are remembered; beyond it those that are gone are forgotten."""
+
+
+class UnknownMetadata:
+    """Follows the claims that changed, and the pods that name them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cursor = -1
+        """How far the changes of claims were read."""
+        self._told: dict[str, tuple[str, ...]] = {}
+        """What was said of an object, by UID."""
+
+    def new(self) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
+        """Yield pods and claims of which something is to be said that was not said yet."""
+        snapshot = self._snapshot
+        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
+        if changed is None:
+            waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
+            changed = [(claim.namespace, claim.name) for claim in waiting]
+        for name in dict.fromkeys(changed):
+            claim = snapshot.claim(*name)
+            if claim is not None:
+                yield from self._news(claim, of_claim(claim))
+            for pod in snapshot.pods_of(snapshot.pod_index.users(*name)):
+                if not pod.finished:
+                    yield from self._news(pod, of_pod(pod))
+        if len(self._told) > _MOST_TOLD:
+            known = snapshot.pods.keys() | snapshot.claims.keys()
+            self._told = {uid: said for uid, said in self._told.items() if uid in known}
+
+    def _news(
+        self, found: Pod | Claim, said: tuple[str, ...]
+    ) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
+        if self._told.get(found.uid, ()) == said:
+            return
+        self._told[found.uid] = said
+        if said:
+            yield found, said
+
+
+def of_pod(pod: Pod) -> tuple[str, ...]:
+    """Return what is to be said of the metadata of a pod."""
+    if not pod.own_annotations and not any(key.startswith(OWN_DOMAIN) for key in pod.labels):
+        return ()
+    return (
+        *_annotations(pod.own_annotations, "Pod", OF_PODS, {"ResourceClaim": OF_CLAIMS}),
+        *_labels(pod.labels, OF_PODS),
+        *(
+            f"{_at(key)}: the pod is of no group: it has no label {groupmembership.GROUP}"
+            for key in pod.own_annotations
+            if key in OF_GROUPS and pod.group is None
+        ),
+    )
+
+
+def of_claim(claim: Claim) -> tuple[str, ...]:
+    """Return what is to be said of the metadata of a claim."""
+    own = [key for key in claim.annotations if key.startswith(OWN_DOMAIN)]
+    if not own and not any(key.startswith(OWN_DOMAIN) for key in claim.labels):
+        return ()
+    return (
+        *_annotations(own, "ResourceClaim", OF_CLAIMS, {"Pod": OF_PODS}),
+        *_labels(claim.labels, OF_CLAIMS),
+    )
+
+
+def _annotations(
+    own: Iterable[str], kind: str, known: frozenset[str], elsewhere: dict[str, frozenset[str]]
+) -> Iterator[str]:
+    for key in own:
+        if key in known:
+            continue
+        if key in LABELS:
+            yield f"{_at(key)}: it is a label: metadata.labels"
+        elif other := next((name for name, keys in elsewhere.items() if key in keys), ""):
+            yield f"{_at(key)}: it means something on a {other} only"
+        else:
+            yield f"{_at(key)}: there is no such annotation of a {kind}{meant(key, known)}"
+
+
+def _labels(labels: Iterable[str], annotations: frozenset[str]) -> Iterator[str]:
+    for key in labels:
+        if key.startswith(OWN_DOMAIN) and key not in LABELS:
+            field = f"metadata.labels[{key}]"
+            if key in annotations:
+                yield f"{field}: it is an annotation: metadata.annotations"
+            else:
+                yield f"{field}: there is no such label{meant(key, LABELS)}"
+
+
+def _at(key: str) -> str:
+    return f"metadata.annotations[{key}]"
