@@ -6,7 +6,9 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
+from apportion.errors import BrokenInput
 from apportion.scheduling.defrag import movables
+from apportion.scheduling.defrag.goals import check_goal
 from apportion.scheduling.defrag.movables import MovableReader, Scope
 from apportion.scheduling.defrag.records import plan_record
 from testbed.cycle import now
@@ -102,7 +104,7 @@ async def test_a_node_that_is_cordoned_counts_for_nothing(silent: Client) -> Non
     ("spec", "verdict"),
     [
         ({}, "Planned"),
-        ({"threshold": 2}, "BelowThreshold"),
+        ({"free": {"wholeCards": {"deviceClass": "gpu", "count": 2}}, "threshold": 2}, "BelowThreshold"),
         (
             {
                 "free": {
@@ -175,6 +177,30 @@ async def test_a_plan_without_the_devices_on_which_a_selector_fails_says_so(sile
     assert planned.message == (
         f"spec.free.wholeCards.selectors[0].cel.expression: selector #0 on device {GPU}/n3/odd: CEL runtime error: no such key: missing"
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"free": {"wholeCards": {"deviceClass": "gpu", "count": 2}}, "threshold": 3},
+            "spec.threshold: no plan is for 3 cards, because spec.free.wholeCards.count is 2",
+        ),
+        ({"moveTimeout": "0s"}, "spec.moveTimeout: no move would ever end in time within 0s"),
+        (
+            {"free": {"roomFor": {"deviceClass": "gqu"}}, "threshold": 3},
+            "spec.free.roomFor.deviceClass: DeviceClass gqu does not exist; did you mean gpu?",
+        ),
+    ],
+)
+def test_what_no_plan_could_meet_is_named(spec: dict[str, Any], said: str) -> None:
+    """Before any window opens."""
+    cluster = scattered()
+    policy(cluster, **spec)
+    [made] = cluster.snapshot.defrags.values()
+    with pytest.raises(BrokenInput) as refused:
+        check_goal(made.spec, cluster.snapshot.state.classes, cluster.programs)
+    assert str(refused.value) == said
 
 
 async def test_a_policy_that_selects_no_node_says_so(silent: Client) -> None:

@@ -58,6 +58,7 @@ def test_a_time_zone_counts_also_when_its_clock_changes() -> None:
         ("0 0 * * * *", {}, "spec.schedule"),
         ("every night", {}, "spec.schedule"),
         ("0 3 * * *", {"timeZone": "Mars/Olympus"}, "spec.timeZone"),
+        ("0 3 * * *", {"window": "0s"}, "spec.window"),
         ("0 3 * * *", {"timeZone": "/etc/passwd"}, "spec.timeZone"),
         ("0 3 * * *", {"timeZone": "Europe"}, "spec.timeZone"),
     ],

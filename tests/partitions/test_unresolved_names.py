@@ -40,6 +40,11 @@ def warm(*profiles: str) -> Json:
 
 ATTRIBUTE = f"{GPU}/type"
 FLAWS: dict[str, tuple[Json, str, str]] = {
+    "classes": (
+        {"deviceClasses": {"selector": {"matchLabels": {"example.com/team": "a"}}}},
+        "UnknownClass",
+        "spec.deviceClasses.selector: it selects no DeviceClass",
+    ),
     "warm profile": (
         {"partitions": warm("1g.10gb", "1g.10bg")},
         "NotPublished",

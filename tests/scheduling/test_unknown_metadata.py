@@ -104,6 +104,23 @@ async def test_metadata_of_others_and_labels_that_tools_write_on_everything_are_
     assert [each for each in made.messages if each[1] == "UnknownMetadata"] == []
 
 
+async def test_the_label_of_a_topology_that_no_node_has_is_named(silent: Client) -> None:
+    """Also where it is only preferred: the group is served anywhere."""
+    group = {f"{OWN}pod-group-min-count": "1", f"{OWN}pod-group-topology": "example.com/rac"}
+    made = world({f"{OWN}pod-group": "g"}, group)
+    made.node("n1", **{"example.com/rack": "a"})
+    cycle = made.cycle(silent)
+    cycle.once()
+    assert made.messages == [
+        (
+            "p",
+            "UnknownMetadata",
+            "metadata.annotations[apportion.dev/pod-group-topology]: no node has the label example.com/rac; did you mean example.com/rack?",
+        )
+    ]
+    assert made.places() == {"c": "n1"}
+
+
 def test_the_examples_use_no_other_names() -> None:
     """What is documented is known."""
     used = {

@@ -34,6 +34,10 @@ def unresolved(spec: AllocationPolicySpec, snapshot: Snapshot) -> Iterator[Unres
                 "UnknownClass",
                 f"spec.deviceClasses.names[{index}]: DeviceClass {name} does not exist{meant(name, known)}",
             )
+    if spec.device_classes.selector is not None and not any(
+        spec.device_classes.selector.matches(each.labels) for each in snapshot.classes.values()
+    ):
+        yield Unresolved("UnknownClass", "spec.deviceClasses.selector: it selects no DeviceClass")
     names = snapshot.devices.names
     for index, rung in enumerate(spec.ladder or ()):
         yield from _rung(rung, f"spec.ladder[{index}]", names.drivers, names.attributes)

@@ -4,6 +4,7 @@ In: the snapshot. Out: each pod and claim that has some once, with sentences tha
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from apportion.api.contract import (
@@ -29,6 +30,8 @@ OF_GROUPS: Final = frozenset(
 """Annotations of pods of groups."""
 OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
 OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
+_NODES_READ = 64
+"""Nodes whose labels are looked at for one that was probably meant."""
 _MOST_TOLD = 10_000
 """Objects that are remembered; beyond it those that are gone are forgotten."""
 
@@ -50,16 +53,29 @@ class UnknownMetadata:
         if changed is None:
             waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
             changed = [(claim.namespace, claim.name) for claim in waiting]
+        known: dict[str, bool] = {}
         for name in dict.fromkeys(changed):
             claim = snapshot.claim(*name)
             if claim is not None:
                 yield from self._news(claim, of_claim(claim))
             for pod in snapshot.pods_of(snapshot.pod_index.users(*name)):
                 if not pod.finished:
-                    yield from self._news(pod, of_pod(pod))
+                    yield from self._news(pod, (*of_pod(pod), *self._topology(pod, known)))
         if len(self._told) > _MOST_TOLD:
-            known = snapshot.pods.keys() | snapshot.claims.keys()
-            self._told = {uid: said for uid, said in self._told.items() if uid in known}
+            live = snapshot.pods.keys() | snapshot.claims.keys()
+            self._told = {uid: said for uid, said in self._told.items() if uid in live}
+
+    def _topology(self, pod: Pod, known: dict[str, bool]) -> Iterator[str]:
+        """Yield that no node has the label that a group names; `known`: whether some node has a label."""
+        if groupmembership.TOPOLOGY not in pod.own_annotations or pod.group is None:
+            return
+        label = pod.group.topology.label if pod.group.topology is not None else ""
+        nodes = self._snapshot.nodes.values()
+        if label and label not in known:
+            known[label] = any(label in node.labels for node in nodes)
+        if label and not known[label]:
+            labels = {key for node in islice(nodes, _NODES_READ) for key in node.labels}
+            yield f"{_at(groupmembership.TOPOLOGY)}: no node has the label {label}{meant(label, labels)}"
 
     def _news(
         self, found: Pod | Claim, said: tuple[str, ...]

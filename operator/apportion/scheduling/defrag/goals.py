@@ -23,8 +23,15 @@ _REQUEST = "defrag"
 
 
 def check_goal(spec: DefragPolicySpec, classes: dict[str, DeviceClass], programs: Programs) -> None:
-    """Raise BrokenInput for a class that does not exist, and for a selector that does not compile."""
+    """Raise BrokenInput for what no plan could meet: a class that does not exist, a selector that does not compile, more cards or less time than can be."""
     at, wanted = _wanted(spec)
+    if isinstance(wanted, WholeCards) and spec.threshold > wanted.count:
+        raise BrokenInput(
+            f"no plan is for {spec.threshold} cards, because spec.free.wholeCards.count is {wanted.count}",
+            field="spec.threshold",
+        )
+    if not spec.move_timeout:
+        raise BrokenInput("no move would ever end in time within 0s", field="spec.moveTimeout")
     if wanted.device_class not in classes:
         raise BrokenInput(
             f"DeviceClass {wanted.device_class} does not exist{meant(wanted.device_class, classes)}",

@@ -36,6 +36,8 @@ class Schedule:
             raise BrokenInput(
                 f"{spec.schedule!r} has not the five fields of a cron expression", field="spec.schedule"
             )
+        if not spec.window:
+            raise BrokenInput("no window would ever be open for 0s", field="spec.window")
         made = cls(spec.schedule, zone, spec.window)
         try:
             opens = made.after(now)
