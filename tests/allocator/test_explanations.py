@@ -58,6 +58,19 @@ def test_the_nearest_miss_is_the_device_that_fails_the_fewest_conditions() -> No
     assert len(explanation.nearest.missing) == 1
 
 
+def test_a_capacity_that_no_device_has_is_named_with_those_that_the_nearest_has() -> None:
+    """It is mistyped, as a rule; too much of one that is there is something else."""
+    own = {"capacity": {"memory": {"value": "80Gi"}, "cores": {"value": "100"}}}
+    state = cluster(device_slice("s", "n1", [device("gpu-0") | own]))
+    for asked, said in (
+        ("memry", "it has no capacity memry, only cores, memory"),
+        ("memory", "its capacity left does not suffice for the requested amounts"),
+    ):
+        explanation = why(state, claim("c", device_request(capacity={"requests": {asked: "90Gi"}})))
+        assert explanation.nearest is not None
+        assert explanation.nearest.missing == (said,)
+
+
 def test_the_nearest_miss_of_a_request_for_all_devices_counts_those_that_match() -> None:
     """A claim with allocationMode All names no number."""
     state = cluster(device_slice("s", "n1", [device(f"gpu-{number}") for number in range(3)]))

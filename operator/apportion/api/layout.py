@@ -10,6 +10,7 @@ from apportion.api.selector import DeviceSelector, LabelSelector
 
 LAYOUT_HOLD: Final = "PartitionLayout "
 """What the keys begin with under which the allocator holds what layouts want (ADR 4)."""
+_LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 _PERCENT = r"^(100|[1-9]?[0-9])%$"
 
 
@@ -58,7 +59,9 @@ class LayoutDeviceClasses(Model):
     create: bool = True
     """Whether the operator makes one DeviceClass for each profile, named <layout>-<profile> in lower case with
     only letters, digits and dashes. It never changes a DeviceClass that it did not make."""
-    labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=32)
+    labels: dict[str, Annotated[str, Field(max_length=63, pattern=_LABEL_VALUE)]] = Field(
+        default_factory=dict, max_length=32
+    )
     """Labels for these DeviceClasses, in addition to apportion.dev/managed=true."""
 
 

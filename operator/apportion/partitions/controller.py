@@ -15,22 +15,21 @@ from typing import Any
 import structlog
 
 from apportion.api.conditions import same
-from apportion.api.contract import AGENT_FINALIZER, LAYOUT_LABEL
+from apportion.api.contract import AGENT_FINALIZER
 from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
 from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, ResourceKind
+from apportion.cluster.kinds import LAYOUTS, PARTITIONS, POLICIES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.claim import Claim
-from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, body_of, namespace
+from apportion.partitions.classwriter import ClassWriter
 from apportion.partitions.dynamicpartitions import DynamicPartitions
-from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
 from apportion.partitions.ongoing import Ongoing
@@ -69,6 +68,7 @@ class PartitionController:
         self._clock = clock
         self._now = now
         self._dynamic = DynamicPartitions(clock)
+        self._classes = ClassWriter(client, snapshot, recorder, fence=fence)
         self._holds = LayoutHolds(snapshot.state)
         self._compared: dict[str, float] = {}
         """When the status of each policy (UID) was last compared."""
@@ -147,9 +147,9 @@ class PartitionController:
             self._start(action.partition.metadata.name, partial(self._in_turn, action))
         for plan in self._plans:
             for raw in plan.classes:
-                self._start(f"class/{raw['metadata']['name']}", partial(self._class, raw, plan))
-            for found in self._stale(plan):
-                self._start(f"class/{found.name}", partial(self._drop_class, found))
+                self._start(f"class/{raw['metadata']['name']}", partial(self._classes.write, raw, plan))
+            for found in self._classes.stale(plan):
+                self._start(f"class/{found.name}", partial(self._classes.drop, found))
             self._start(plan.layout.metadata.uid, partial(self._layout, plan))
         for policy in self._snapshot.policies.values():
             self._start(policy.metadata.uid, partial(self._policy, policy))
@@ -199,40 +199,9 @@ class PartitionController:
         # Observed at once: a pass before the watch shows our own write would repeat it.
         self._snapshot.observe(PARTITIONS, "MODIFIED", raw)
 
-    async def _class(self, raw: dict[str, Any], plan: LayoutPlan) -> None:
-        name = raw["metadata"]["name"]
-        found = next((c for c in self._snapshot.classes.values() if c.name == name), None)
-        layout = plan.layout.metadata
-        if found is None:
-            self._fence()
-            made = await self._client.create(CLASSES, raw)
-            self._snapshot.observe(CLASSES, "MODIFIED", made)
-            _log.info("class.made", name=name, layout=layout.name)
-        elif found.labels.get(LAYOUT_LABEL) != layout.name:
-            self._recorder.warning(
-                About(LAYOUTS, layout.name, layout.uid),
-                "ClassNotOurs",
-                f"spec.deviceClasses: DeviceClass {name} exists and was not made by this layout; it is left alone",
-            )
-        elif [s["cel"]["expression"] for s in raw["spec"]["selectors"]] != list(found.selectors):
-            self._fence()
-            metadata = {"resourceVersion": found.version, "labels": raw["metadata"]["labels"]}
-            await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
-
-    def _stale(self, plan: LayoutPlan) -> list[DeviceClass]:
-        """Return classes that were made for the layout and that its spec no longer asks for."""
-        wanted = class_names(plan.layout)
-        name = plan.layout.metadata.name
-        made = [c for c in self._snapshot.classes.values() if c.labels.get(LAYOUT_LABEL) == name]
-        return [found for found in made if found.name.startswith(f"{name}-") and found.name not in wanted]
-
-    async def _drop_class(self, found: DeviceClass) -> None:
-        self._fence()
-        await self._client.delete(CLASSES, found.name, uid=found.uid, version=found.version)
-        _log.info("class.dropped", name=found.name)
-
     async def _layout(self, plan: LayoutPlan) -> None:
         metadata = plan.layout.metadata
+        plan.broken = plan.broken or self._classes.refused(plan)
         status = layout_status(plan, self._now())
         if plan.broken is not None:
             self._recorder.warning(

@@ -88,7 +88,7 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
         found.append(f"held by {', '.join(state.holders(view.id_of(index))[:3])}")
     taken = view.charge(index, alternative) if view.features.consumable_capacity else {}
     if taken is None:
-        found.append("its capacity cannot serve the requested amounts")
+        found.append(_unserved(device, alternative))
     elif isinstance(taken, ErrorCause):
         found.append(taken.reason)
     elif not view.roomy(index, taken):
@@ -98,6 +98,15 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
     if not alternative.admin:
         found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
     return tuple(found)
+
+
+def _unserved(device: Device, alternative: Alternative) -> str:
+    """Return which requested capacities a device does not have, or that it has too little of one."""
+    unknown = [name for name in alternative.amounts if name not in device.capacity]
+    if not unknown:
+        return "its capacity cannot serve the requested amounts"
+    known = f"only {', '.join(sorted(device.capacity))}" if device.capacity else "nor any other"
+    return f"it has no capacity {', '.join(sorted(unknown))}, {known}"
 
 
 def _selector(results: SelectorResults, device: Device, text: str, title: str) -> list[str]:

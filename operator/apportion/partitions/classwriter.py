@@ -1,0 +1,93 @@
+"""ClassWriter: writes the DeviceClasses of layouts, and says of a layout which of them the API server refuses.
+
+In: plans of layouts. Out: DeviceClasses made, changed and deleted; never one that no layout made.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from apportion.api.contract import LAYOUT_LABEL
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLASSES, LAYOUTS
+from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.deviceclass import DeviceClass
+from apportion.errors import ApiError, BrokenInput
+from apportion.partitions.layoutclasses import class_names
+from apportion.partitions.layouts import LayoutPlan
+
+_log = structlog.get_logger()
+_INVALID = frozenset({400, 403, 422})
+"""HTTP status of a write that is refused for what it says."""
+
+
+class ClassWriter:
+    """Writes while this replica leads."""
+
+    def __init__(
+        self, client: Client, snapshot: Snapshot, recorder: Recorder, *, fence: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._snapshot = snapshot
+        self._recorder = recorder
+        self._fence = fence
+        self._refused: dict[str, str] = {}
+        """Why a class could not be made, by its name."""
+
+    async def write(self, raw: dict[str, Any], plan: LayoutPlan) -> None:
+        """Make a class, or change it to what the layout wants. Raises ApiError."""
+        name = raw["metadata"]["name"]
+        found = next((c for c in self._snapshot.classes.values() if c.name == name), None)
+        layout = plan.layout.metadata
+        if found is None:
+            self._fence()
+            made = await self._made(name, raw)
+            self._snapshot.observe(CLASSES, "MODIFIED", made)
+            _log.info("class.made", name=name, layout=layout.name)
+        elif found.labels.get(LAYOUT_LABEL) != layout.name:
+            self._recorder.warning(
+                About(LAYOUTS, layout.name, layout.uid),
+                "ClassNotOurs",
+                f"spec.deviceClasses: DeviceClass {name} exists and was not made by this layout; it is left alone",
+            )
+        elif not _is_as_wanted(found, raw):
+            self._fence()
+            metadata = {"resourceVersion": found.version, "labels": raw["metadata"]["labels"]}
+            await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
+
+    def refused(self, plan: LayoutPlan) -> BrokenInput | None:
+        """Return why a class of a layout could not be made; None: none was refused."""
+        names = sorted(class_names(plan.layout) & self._refused.keys())
+        return BrokenInput(self._refused[names[0]], field="spec.deviceClasses") if names else None
+
+    def stale(self, plan: LayoutPlan) -> list[DeviceClass]:
+        """Return classes that were made for the layout and that its spec no longer asks for."""
+        wanted = class_names(plan.layout)
+        name = plan.layout.metadata.name
+        made = [c for c in self._snapshot.classes.values() if c.labels.get(LAYOUT_LABEL) == name]
+        return [found for found in made if found.name.startswith(f"{name}-") and found.name not in wanted]
+
+    async def drop(self, found: DeviceClass) -> None:
+        """Delete a class. Raises ApiError."""
+        self._fence()
+        await self._client.delete(CLASSES, found.name, uid=found.uid, version=found.version)
+        _log.info("class.dropped", name=found.name)
+
+    async def _made(self, name: str, raw: dict[str, Any]) -> dict[str, Any]:
+        try:
+            made = await self._client.create(CLASSES, raw)
+        except ApiError as error:
+            if error.status in _INVALID:
+                self._refused[name] = f"DeviceClass {name} is refused: {error}"
+            raise
+        self._refused.pop(name, None)
+        return made
+
+
+def _is_as_wanted(found: DeviceClass, raw: Mapping[str, Any]) -> bool:
+    """Say whether a class has the selectors and labels that a layout wants; further labels are somebody else's."""
+    selectors = [each["cel"]["expression"] for each in raw["spec"]["selectors"]]
+    labels = raw["metadata"]["labels"].items()
+    return selectors == list(found.selectors) and labels <= found.labels.items()
