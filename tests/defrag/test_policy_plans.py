@@ -203,6 +203,14 @@ def test_what_no_plan_could_meet_is_named(spec: dict[str, Any], said: str) -> No
     assert str(refused.value) == said
 
 
+async def test_a_policy_for_whole_cards_whose_class_selects_partitions_says_so(silent: Client) -> None:
+    """No moves would help."""
+    cluster = scattered()
+    policy(cluster, free={"wholeCards": {"deviceClass": "mig"}})
+    planned, _ = plan(cluster, silent)
+    assert planned.message == "spec.free.wholeCards selects no device that takes a whole card"
+
+
 async def test_a_policy_that_selects_no_node_says_so(silent: Client) -> None:
     """Its claims would find a place, if any node counted."""
     cluster = scattered()

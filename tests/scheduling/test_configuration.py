@@ -7,7 +7,7 @@ from hypothesis import given
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, CLASSES
+from apportion.cluster.kinds import CLAIMS, CLASSES, SLICES
 from apportion.scheduling.waiting import RefusedConfiguration
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.drawnparameters import PARAMETERS, VALUES
@@ -36,6 +36,27 @@ def test_a_claim_that_no_agent_would_set_up_gets_no_devices() -> None:
     assert found.claim.name == "mps"
     assert found.error.field == "spec.devices.config[0].opaque.parameters.sharing.strategy"
     assert [pod.name for pod in found.pods] == ["p"]
+
+
+def test_parameters_for_a_driver_that_is_mistyped_are_refused() -> None:
+    """Nobody would honour them. What is for other drivers, such as one that has devices, is theirs to judge."""
+    for driver in ("gpu.nvidia.com", "gpu.aportion.example.com", "gpu.apportion.de"):
+        made = world()
+        device = {"devices": [{"name": "d"}]}
+        spec = {"driver": "gpu.apportion.de", "nodeName": "n1", "pool": {"name": "other"}, **device}
+        if driver == "gpu.apportion.de":
+            made.see(SLICES, {"metadata": {"name": "other"}, "spec": spec})
+        made.claim("c", config=[parameters(driver, strategy="MPS")])
+        made.pod("p", "c", gates=[GATE])
+        assert names(made) == [["c"]], driver
+    made = world()
+    made.claim("c", config=[parameters(strategy="MPS"), parameters("gpu.aportion.dev", strategy="MPS")])
+    made.pod("p", "c", gates=[GATE])
+    _, (found,) = waiting_demands(made.snapshot)
+    assert isinstance(found, RefusedConfiguration)
+    assert str(found.error) == (
+        "spec.devices.config[1].opaque.driver: gpu.aportion.dev has no devices; did you mean gpu.apportion.dev?"
+    )
 
 
 @given(PARAMETERS | VALUES)

@@ -91,6 +91,18 @@ async def test_what_means_nothing_on_a_claim_is_named_until_it_is_mended(silent:
     assert made.messages == [("c", "UnknownMetadata", text)] * 2
 
 
+async def test_a_claim_with_pods_that_does_not_say_immediate_hears_it(silent: Client) -> None:
+    """It is served for its pod, and would not be kept for the next one."""
+    made = world()
+    claim = made.seen[CLAIMS, "team", "c"]
+    claim["metadata"]["annotations"] = {f"{OWN}allocation": "immediate"}
+    made.see(CLAIMS, claim)
+    made.cycle(silent).once()
+    text = "metadata.annotations[apportion.dev/allocation]: expected Immediate, not 'immediate'"
+    assert made.messages == [("c", "UnknownMetadata", text)]
+    assert made.places() == {"c": "n1"}
+
+
 async def test_metadata_of_others_and_labels_that_tools_write_on_everything_are_nobodys_mistake(
     silent: Client,
 ) -> None:

@@ -12,10 +12,14 @@ from typing import Any
 from apportion.api import deviceconfig
 from apportion.api.contract import NETWORK_DEVICE, VIRTUAL_FUNCTION
 from apportion.api.deviceconfig import in_force
+from apportion.api.meant import meant
 from apportion.dra.allocation import Allocation, ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput
+
+_MISTYPED = 0.8
+"""Similarity of a driver's name to one of ours by which it is taken for that; what is for other vendors' drivers is nobody's mistake."""
 
 
 def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> None:
@@ -34,6 +38,23 @@ def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], driver
     for field, entry in found.items():
         if _is_for(entry, drivers) and (field in holding or field not in about):
             deviceconfig.read((entry.opaque or {}).get("parameters"), field=f"{field}.opaque.parameters")
+
+
+def check_drivers(
+    claim: Claim,
+    classes: Mapping[str, DeviceClass],
+    drivers: Collection[str],
+    published: Collection[str],
+) -> None:
+    """Raise BrokenInput for configuration of a driver that has no device and is called nearly like one of ours: nobody would honour it.
+
+    `published`: the drivers that have devices.
+    """
+    for field, entry in {**_own(claim), **_of_classes(claim, classes)}.items():
+        driver = str((entry.opaque or {}).get("driver", ""))
+        near = meant(driver, drivers, least=_MISTYPED)
+        if near and driver not in drivers and driver not in published:
+            raise BrokenInput(f"{driver} has no devices{near}", field=f"{field}.opaque.driver")
 
 
 def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> Claim:

@@ -21,6 +21,7 @@ from apportion.dra import groupmembership
 from apportion.dra.claim import Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, OWN_DOMAIN, RANK_TABLE, Pod
 from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.waiting import IMMEDIATE
 
 LABELS: Final = frozenset((groupmembership.GROUP, MANAGED, LAYOUT_LABEL, EXTENDED_RESOURCE))
 """Labels of any object: tools write labels on all that they make."""
@@ -57,7 +58,8 @@ class UnknownMetadata:
         for name in dict.fromkeys(changed):
             claim = snapshot.claim(*name)
             if claim is not None:
-                yield from self._news(claim, of_claim(claim))
+                used = snapshot.pod_index.has_users(*name)
+                yield from self._news(claim, (*of_claim(claim), *(_not_immediate(claim) if used else ())))
             for pod in snapshot.pods_of(snapshot.pod_index.users(*name)):
                 if not pod.finished:
                     yield from self._news(pod, (*of_pod(pod), *self._topology(pod, known)))
@@ -111,6 +113,13 @@ def of_claim(claim: Claim) -> tuple[str, ...]:
         *_annotations(own, "ResourceClaim", OF_CLAIMS, {"Pod": OF_PODS}),
         *_labels(claim.labels, OF_CLAIMS),
     )
+
+
+def _not_immediate(claim: Claim) -> Iterator[str]:
+    """Yield that a claim does not say Immediate; without pods it would be refused."""
+    text = claim.annotations.get(GATE, IMMEDIATE)
+    if text != IMMEDIATE:
+        yield f"{_at(GATE)}: expected {IMMEDIATE}, not {text[:40]!r}"
 
 
 def _annotations(

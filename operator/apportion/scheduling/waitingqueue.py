@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 
-from apportion.api.claimconfig import as_asked, check_configuration
+from apportion.api.claimconfig import as_asked, check_configuration, check_drivers
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -246,7 +246,10 @@ def _refused(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[RefusedConfi
     for claim in demand.claims:
         try:
             kept_for(claim)
-            check_configuration(claim, snapshot.state.classes, snapshot.drivers)
+            classes, drivers = snapshot.state.classes, snapshot.drivers
+            check_configuration(claim, classes, drivers)
+            if claim.config:
+                check_drivers(claim, classes, drivers, snapshot.devices.names.drivers)
         except BrokenInput as error:
             yield RefusedConfiguration(claim, demand.pods, error)
 

@@ -6,8 +6,10 @@ In: the policy's `free`, a state. Out: the planner's goal; BrokenInput where it 
 from collections.abc import Iterator
 
 from apportion.allocator.bits import bits
+from apportion.allocator.defrag.cards import whole_device
 from apportion.allocator.defrag.moves import FreeCards, Goal, RoomFor
 from apportion.allocator.demand import Demand
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.node.selection import Selected
 from apportion.allocator.state import State
 from apportion.api.defrag import ClaimRoom, DefragPolicySpec, WholeCards
@@ -56,12 +58,7 @@ def goal_of(spec: DefragPolicySpec, state: State) -> Goal:
 def failing(spec: DefragPolicySpec, state: State) -> BrokenInput | None:
     """Return how a selector of the goal fails on devices, of which the first is named; None: it fails on none."""
     at, wanted = _wanted(spec)
-    failed = [
-        cause
-        for name in sorted(state.names())
-        for _, errors in _passed(state, _claim(spec), name)
-        for _, cause in sorted(errors.items())
-    ]
+    failed = [cause for _, (_, errors) in _passed(state, _claim(spec)) for _, cause in sorted(errors.items())]
     if not failed:
         return None
     first, more = failed[0], len(failed) - 1
@@ -71,6 +68,18 @@ def failing(spec: DefragPolicySpec, state: State) -> BrokenInput | None:
             f"DeviceClass {wanted.device_class}: {reason}", field=f"spec.free.{at}.deviceClass"
         )
     return BrokenInput(reason, field=f"spec.free.{at}.{first.field}.cel.expression")
+
+
+def selects_cards(state: State, goal: Goal) -> bool:
+    """Say whether a device that a goal selects takes a whole card; a goal of another kind selects what it wants."""
+    if not isinstance(goal, FreeCards) or goal.among is None:
+        return True
+    views = [state.view(name) for name in state.names()]
+    return any(
+        (device := whole_device(view, number, view.base)) is not None and view.id_of(device) in goal.among
+        for view in views
+        for number in range(len(view.groups))
+    )
 
 
 def _claim(spec: DefragPolicySpec) -> Claim:
@@ -108,16 +117,14 @@ def _wanted(spec: DefragPolicySpec) -> tuple[str, WholeCards | ClaimRoom]:
 
 def _selected(state: State, claim: Claim) -> frozenset[DeviceId]:
     """Return the devices that the only request of a claim matches."""
-    found: set[DeviceId] = set()
-    for name in state.names():
-        for mask, _ in _passed(state, claim, name):
-            found.update(map(state.view(name).id_of, bits(mask)))
-    return frozenset(found)
+    return frozenset(view.id_of(index) for view, (mask, _) in _passed(state, claim) for index in bits(mask))
 
 
-def _passed(state: State, claim: Claim, node: str) -> Iterator[Selected]:
-    """Yield what the selectors of a claim say of the devices of a node, for each alternative."""
+def _passed(state: State, claim: Claim) -> Iterator[tuple[NodeView, Selected]]:
+    """Yield what the selectors of a claim say of the devices of each node, for each alternative."""
     query = state.queries.of((claim,), state.classes, state.features, TOLERATIONS)
     state.settle(query)
-    for alternative in query.alternatives:
-        yield state.view(node).selected(alternative, state.selectors)
+    for name in sorted(state.names()):
+        view = state.view(name)
+        for alternative in query.alternatives:
+            yield view, view.selected(alternative, state.selectors)

@@ -24,7 +24,7 @@ from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
-from apportion.scheduling.defrag.goals import failing, goal_of
+from apportion.scheduling.defrag.goals import failing, goal_of, selects_cards
 
 _TERMS = Terms(Strategy.LEAST_FRAGMENTATION)
 
@@ -100,6 +100,10 @@ class Picture:
         try:
             flaw = failing(self.spec, state)
             goal = goal_of(self.spec, state)
+            if flaw is None and not selects_cards(state, goal):
+                return Planned(
+                    Verdict.NO_MOVES, "spec.free.wholeCards selects no device that takes a whole card"
+                )
             found = make_plan(state, self.movables, self.room, goal, _TERMS)
         except BrokenInput as error:
             if flaw is None:
