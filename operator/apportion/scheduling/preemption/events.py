@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.cluster.recorder import About, Recorder
 from apportion.dra.pod import Pod
+from apportion.scheduling.preemption.evictor import NO_RIGHT, Refused
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -47,15 +48,14 @@ def preempted(recorder: Recorder, victim: Pod, demand: WaitingDemand, borrower: 
     recorder.warning(_pod(victim), "Preempted", text)
 
 
-def blocked(recorder: Recorder, demand: WaitingDemand, victim: Pod, reason: str) -> None:
+def blocked(recorder: Recorder, demand: WaitingDemand, refused: Refused) -> None:
     """A pod may not be evicted for the demand now."""
+    victim = refused.pod
     if victim.namespace == demand.claims[0].namespace:
-        text = f"pod {victim.name} is not evicted: {reason}"
+        text = f"pod {victim.name} is not evicted: {refused.reason}"
     else:
-        text = (
-            f"a pod of priority {victim.priority} in another namespace is not evicted: a PodDisruptionBudget or the API"
-            " server forbids it now"
-        )
+        why = NO_RIGHT if refused.forbidden else "a PodDisruptionBudget or the API server forbids it now"
+        text = f"a pod of priority {victim.priority} in another namespace is not evicted: {why}"
     _about(recorder, demand, "PreemptionBlocked", text)
 
 

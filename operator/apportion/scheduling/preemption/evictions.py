@@ -151,5 +151,5 @@ class Evictions:
     def _refused(self, preemption: Preemption, refused: Refused) -> None:
         self._cooldown.spare(refused.pod.uid)
         preemption.stopped = True
-        events.blocked(self._recorder, preemption.demand, refused.pod, refused.reason)
+        events.blocked(self._recorder, preemption.demand, refused)
         _log.info("preemption.blocked", pod=refused.pod.key, reason=refused.reason)

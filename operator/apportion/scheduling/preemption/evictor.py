@@ -16,6 +16,9 @@ from apportion.dra.pod import Pod
 from apportion.dra.podrelations import label_selector
 from apportion.errors import ApiError, BrokenInput, Missing, Overtaken, Unanswered
 
+NO_RIGHT = "the operator has no right to evict, which manifests/components/preemption gives"
+"""Why nobody is evicted where a policy says so and the component is missing."""
+_FORBIDDEN = 403
 _TOO_MANY = 429
 """HTTP status of an eviction that a PodDisruptionBudget forbids now."""
 
@@ -27,6 +30,8 @@ class Refused:
     pod: Pod
     reason: str
     """What the server says; names the PodDisruptionBudget."""
+    forbidden: bool = False
+    """Whether the operator may evict nobody: it lacks the right."""
 
 
 class Evictor:
@@ -83,7 +88,8 @@ class Evictor:
             several = isinstance(error, Unanswered) and "more than one PodDisruptionBudget" in str(error)
             overloaded = error.status == _TOO_MANY and "disruption budget" not in str(error)
             if several or (400 <= error.status < 500 and not overloaded):
-                return Refused(pod, str(error))
+                forbidden = error.status == _FORBIDDEN
+                return Refused(pod, f"{NO_RIGHT}: {error}" if forbidden else str(error), forbidden)
             raise
         return None
 
