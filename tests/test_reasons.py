@@ -27,7 +27,7 @@ STATUSES = (
 )
 """Modules that write conditions."""
 NONE = frozenset(
-    {"Accepted", "Completed", "Exclusive", "Ready", "Resolved", "Served"}  # types of conditions
+    {"Accepted", "Completed", "Exclusive", "Ready", "Resolved", "Served", "Warm"}  # types of conditions
     | {"Complete", "Cut", "NothingWaits", "Planned", "Valid"}  # all is well
     | {"Moved", "Picture", "Succeeded"}
 )

@@ -21,10 +21,10 @@ class OneCard:
         self.world.card("n1")
         self.world.device_class("gpu")
         self.clock = Clock(0.0)
-        self._wanted = DynamicPartitions(self.clock)
+        self.wanted = DynamicPartitions(self.clock)
 
     def actions(self) -> list[Action]:
-        return self._wanted.actions(self.world.snapshot)
+        return self.wanted.actions(self.world.snapshot)
 
     def carry_out(self) -> list[Action]:
         """Do what is wanted, as the API server and the agent would show it."""

@@ -63,7 +63,7 @@ def sharing(name: str, made: str, **more: Any) -> Json:
 def accepted(world: ObservedCluster, name: str) -> tuple[str, str, str]:
     """Return status, reason and message of a policy's condition."""
     found = next(each for each in world.snapshot.policies.values() if each.metadata.name == name)
-    condition, _ = policy_status(found, world.snapshot, datetime(2026, 1, 1, tzinfo=UTC))["conditions"]
+    condition, *_ = policy_status(found, world.snapshot, datetime(2026, 1, 1, tzinfo=UTC))["conditions"]
     return condition["status"], condition["reason"], condition["message"]
 
 

@@ -134,6 +134,30 @@ def test_what_is_published_is_followed() -> None:
     assert not world.snapshot.devices.names.attributes
 
 
+def test_a_warm_count_for_which_there_is_no_room_is_said_until_there_is() -> None:
+    """A card has seven places for the smallest profile; nine are wanted. Another card has room for the rest."""
+    card = OneCard()
+    world = card.world
+    world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 9}]})
+    wanted = card.wanted
+
+    def said() -> tuple[str, str]:
+        [found] = world.snapshot.policies.values()
+        status = policy_status(found, world.snapshot, now(), wanted.short())
+        return next(
+            (each["reason"], each["message"]) for each in status["conditions"] if each["type"] == "Warm"
+        )
+
+    card.carry_out()
+    card.carry_out()
+    assert said() == ("NoRoom", "spec.partitions.warm[0].count: no card has room for 2 more 1g.10gb")
+    world.node("n2")
+    world.card("n2")
+    card.carry_out()
+    card.carry_out()
+    assert said() == ("Complete", "")
+
+
 async def test_an_event_says_it_once(unanswered: Client) -> None:
     """Not again as long as the condition says the same; the warm partitions that can be cut are."""
     card = OneCard()

@@ -244,7 +244,8 @@ class AllocationPolicyStatus(Model):
     """The metadata.generation that this status describes."""
     conditions: Conditions = ()
     """Details, by type. Accepted: False when the policy overlaps another one. Resolved: False while a name in the spec is that of
-    nothing in the cluster (a DeviceClass, a profile, an attribute, the label of a node); the rest of the policy is followed all the same."""
+    nothing in the cluster (a DeviceClass, a profile, an attribute, the label of a node); the rest of the policy is followed all the same. Warm, where partitions are kept ready:
+    False while no card has room for all of them."""
 
 
 class AllocationPolicy(Model):

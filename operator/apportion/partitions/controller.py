@@ -216,7 +216,7 @@ class PartitionController:
         if self._clock() - self._compared.get(metadata.uid, -_STATUS_PAUSE) < _STATUS_PAUSE:
             return
         self._compared[metadata.uid] = self._clock()
-        status = policy_status(policy, self._snapshot, self._now())
+        status = policy_status(policy, self._snapshot, self._now(), self._dynamic.short())
         about = About(POLICIES, metadata.name, metadata.uid)
         for name, older in self._snapshot.managed.conflicts.get(metadata.name, ()):
             self._recorder.warning(

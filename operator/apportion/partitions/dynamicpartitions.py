@@ -60,6 +60,10 @@ class DynamicPartitions:
             found.append(created)
         return found
 
+    def short(self) -> dict[str, int]:
+        """Return how many partitions are missing for the warm counts that no card has room for, by profile."""
+        return {profile: count for profile, count in self._idle.missing().items() if profile in self._full}
+
     def _look(self, where: DeviceId, snapshot: Snapshot) -> Iterator[Action]:
         """Yield what claims want of one card, and what its idle partitions are in the way of."""
         devices = snapshot.devices

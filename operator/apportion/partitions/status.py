@@ -4,9 +4,10 @@ In: plans, the snapshot, the old status. Out: the new status, equal to the old o
 not be written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from apportion.api.conditions import condition
 from apportion.api.policy import AllocationPolicy
@@ -14,6 +15,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
 from apportion.partitions.sharednodes import taken_by_older
 from apportion.partitions.unresolved import unresolved
+
+NONE_SHORT: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
@@ -53,8 +56,10 @@ def newly_unresolved(policy: AllocationPolicy, status: Mapping[str, Any]) -> str
     return found["message"] if found["message"] not in {"", *said} else None
 
 
-def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -> dict[str, Any]:
-    """Return the status of a policy."""
+def policy_status(
+    policy: AllocationPolicy, snapshot: Snapshot, now: datetime, short: Mapping[str, int] = NONE_SHORT
+) -> dict[str, Any]:
+    """Return the status of a policy; `short`: how many warm partitions no card has room for, by profile."""
     managed, metadata = snapshot.managed, policy.metadata
     own = {name for name in managed.known if managed.policy_names.get(name) == metadata.name}
     pending, allocated = snapshot.claim_index.counts(frozenset(own))
@@ -70,10 +75,25 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     reason = missing[0].reason if missing else "Valid"
     message = "; ".join(each.text for each in missing)[:4096]
     resolved = condition("Resolved", "Valid", reason, message, policy.status.conditions, metadata, now)
+    conditions = [accepted, resolved]
+    if policy.spec.partitions.warm:
+        message = "; ".join(_short(policy, short, snapshot))
+        reason = "NoRoom" if message else "Complete"
+        conditions.append(
+            condition("Warm", "Complete", reason, message, policy.status.conditions, metadata, now)
+        )
     return {
         "managedClasses": sorted(own),
         "pending": pending,
         "allocated": allocated,
         "observedGeneration": metadata.generation,
-        "conditions": [accepted, resolved],
+        "conditions": conditions,
     }
+
+
+def _short(policy: AllocationPolicy, short: Mapping[str, int], snapshot: Snapshot) -> Iterator[str]:
+    """Yield the entries of the warm counts for which there is no room; a profile that nothing offers is another matter."""
+    for index, entry in enumerate(policy.spec.partitions.warm):
+        missing = min(short.get(entry.profile, 0), entry.count)
+        if missing and entry.profile in snapshot.devices.names.profiles:
+            yield f"spec.partitions.warm[{index}].count: no card has room for {missing} more {entry.profile}"
