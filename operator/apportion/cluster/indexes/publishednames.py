@@ -4,10 +4,9 @@ In: slices as they come and go. Out: names, so that one which nobody has can be 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
-from apportion.dra.device import Device
 from apportion.dra.slice import Slice
 from apportion.quota.charge import PROFILES, first_attribute
 
@@ -27,22 +26,21 @@ class PublishedNames:
 
     def put(self, old: Slice | None, new: Slice | None) -> None:
         """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
-        for found, more in ((old, -1), (new, 1)):
-            for device in _of_each_kind(found) if found is not None else ():
-                _count(self.drivers, device.driver, more)
-                profile = first_attribute(device, PROFILES)
-                if profile:
-                    _count(self.profiles, profile, more)
-                for name in device.attributes:
-                    _count(self.attributes, name, more)
+        if old is not None:
+            self._add(old, -1)
+        if new is not None:
+            self._add(new, 1)
 
-
-def _of_each_kind(found: Slice) -> Iterator[Device]:
-    """Yield one of the devices that have the same attributes: the reader of slices lets them share these."""
-    yield from {id(device.attributes): device for device in found.devices}.values()
-
-
-def _count(names: Names, name: str, more: int) -> None:
-    names[name] += more
-    if not names[name]:
-        del names[name]
+    def _add(self, found: Slice, sign: int) -> None:
+        # The reader of slices lets devices with the same attributes share them.
+        devices = {id(device.attributes): device for device in found.devices}.values()
+        profiles = (first_attribute(device, PROFILES) for device in devices)
+        for names, seen in (
+            (self.drivers, (device.driver for device in devices)),
+            (self.attributes, chain.from_iterable(device.attributes for device in devices)),
+            (self.profiles, filter(None, profiles)),
+        ):
+            for name, count in Counter(seen).items():
+                names[name] += sign * count
+                if not names[name]:
+                    del names[name]
