@@ -33,7 +33,7 @@ def halves() -> Cluster:
     return cluster
 
 
-def test_a_claim_that_waits_for_what_a_layout_wants_is_told_which(tmp_path: Path) -> None:
+def test_a_claim_that_waits_for_a_layout_reads_its_name(tmp_path: Path) -> None:
     """The card of its node is not left whole."""
     cluster = halves()
     cluster.wait_for("whole", request("gpu"), {"nodeSelector": {"kubernetes.io/hostname": "n2"}})
@@ -42,7 +42,7 @@ def test_a_claim_that_waits_for_what_a_layout_wants_is_told_which(tmp_path: Path
     assert ", held by PartitionLayout halves on n2" in found["message"]
 
 
-def test_who_and_status_show_what_a_layout_wants(tmp_path: Path) -> None:
+def test_who_and_status_show_the_layout_as_the_holder(tmp_path: Path) -> None:
     """Only where it may change the card now."""
     cluster = halves()
     rows = answer(tmp_path, cluster, "who", "n2")["holders"]

@@ -7,7 +7,7 @@ from tests.partitions.layoutworld import cards, plan, show_cut
 from tests.partitions.manycards import controller
 
 
-async def test_what_a_layout_wants_is_held_under_its_name_until_it_is_cut(unanswered: Client) -> None:
+async def test_what_is_not_cut_yet_is_held_under_the_name_of_its_layout(unanswered: Client) -> None:
     """Refusals name the holder. On the node that is left as it is nothing is held anew."""
     world = cards("n1", "n2")
     world.layout({"profile": "3g.40gb", "count": 1}, name="halves")

@@ -33,7 +33,7 @@ OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
 OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
-_MOST_TOLD = 10_000
+_MOST_REPORTED = 10_000
 """Objects that are remembered; beyond it those that are gone are forgotten."""
 
 
@@ -44,7 +44,7 @@ class UnknownMetadata:
         self._snapshot = snapshot
         self._cursor = -1
         """How far the changes of claims were read."""
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
         """What was said of an object, by UID."""
 
     def new(self) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
@@ -63,9 +63,9 @@ class UnknownMetadata:
             for pod in snapshot.pods_of(snapshot.pod_index.users(*name)):
                 if not pod.finished:
                     yield from self._news(pod, (*of_pod(pod), *self._topology(pod, known)))
-        if len(self._told) > _MOST_TOLD:
+        if len(self._reported) > _MOST_REPORTED:
             live = snapshot.pods.keys() | snapshot.claims.keys()
-            self._told = {uid: said for uid, said in self._told.items() if uid in live}
+            self._reported = {uid: said for uid, said in self._reported.items() if uid in live}
 
     def _topology(self, pod: Pod, known: dict[str, bool]) -> Iterator[str]:
         """Yield that no node has the label that a group names; `known`: whether some node has a label."""
@@ -82,9 +82,9 @@ class UnknownMetadata:
     def _news(
         self, found: Pod | Claim, said: tuple[str, ...]
     ) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
-        if self._told.get(found.uid, ()) == said:
+        if self._reported.get(found.uid, ()) == said:
             return
-        self._told[found.uid] = said
+        self._reported[found.uid] = said
         if said:
             yield found, said
 
