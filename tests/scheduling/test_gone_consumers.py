@@ -89,7 +89,7 @@ async def test_controller_manager_hears_of_a_pod_that_it_never_saw(binaries: Bin
         # After the restart of an API server a watch may not go on from where it was: the client lists again, and the pod is not there.
         proxy.rules = [Rule(Fault.EXPIRE, "GET", _EVERY_POD, times=1)]
         before = len(proxy.requests)
-        await eventually(lambda: _answered_again(proxy, before))
+        await eventually(lambda: _has_listed(proxy, before))
         await asyncio.sleep(1)
         assert (await written.read(client, namespace)).reserved_for != ()
 
@@ -108,7 +108,7 @@ async def _answered(proxy: FaultyProxy, what: str) -> bool:
     return what in proxy.answered
 
 
-async def _answered_again(proxy: FaultyProxy, since: int) -> bool:
+async def _has_listed(proxy: FaultyProxy, since: int) -> bool:
     return any(each.startswith("GET /api/v1/pods?") for each in proxy.requests[since:])
 
 

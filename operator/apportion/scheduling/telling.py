@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 AT_ONCE: Final = 256
 """What is told in one pass at most: a few milliseconds."""
-AGAIN: Final = 10.0
+PAUSE: Final = 10.0
 """Seconds after which it is told again: an Event that could not be written is recorded anew, and the count of one that was grows now and then (`Recorder`)."""
 
 
@@ -19,22 +19,22 @@ class Telling(Generic[T]):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._told: dict[int, tuple[T, float]] = {}
+        self._reported: dict[int, tuple[T, float]] = {}
         """By `id`, with the time; the longest ago first."""
 
     def due(self, now_so: Iterable[T]) -> Iterator[T]:
         """Yield what is to be told now: what came last first, then what was told long ago. The rest is due in the next passes."""
         current = {id(each): each for each in now_so}
-        new = [key for key in current if key not in self._told]
-        if len(current) - len(new) < len(self._told):
-            self._told = {key: row for key, row in self._told.items() if key in current}
+        new = [key for key in current if key not in self._reported]
+        if len(current) - len(new) < len(self._reported):
+            self._reported = {key: row for key, row in self._reported.items() if key in current}
         chosen = new[: -AT_ONCE - 1 : -1]
         now = self._clock()
-        for key, (_, at) in self._told.items():
-            if len(chosen) >= AT_ONCE or now - at < AGAIN:
+        for key, (_, at) in self._reported.items():
+            if len(chosen) >= AT_ONCE or now - at < PAUSE:
                 break
             chosen.append(key)
         for key in chosen:
-            self._told.pop(key, None)
-            self._told[key] = current[key], now
+            self._reported.pop(key, None)
+            self._reported[key] = current[key], now
             yield current[key]

@@ -4,7 +4,7 @@ In: the snapshot. Out: each pod and claim that has some once, with sentences tha
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from apportion.api.contract import (
@@ -33,39 +33,53 @@ OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
 OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
+_AT_ONCE = 256
+"""Objects that are looked at in one pass."""
+_MOST_SAID = 4
+"""Sentences about one object: it may have thousands of annotations."""
 _MOST_REPORTED = 10_000
 """Objects that are remembered; beyond it those that are gone are forgotten."""
 
 
 class UnknownMetadata:
-    """Follows the claims that changed, and the pods that name them."""
+    """Follows the pods and claims that changed."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._cursor = -1
-        """How far the changes of claims were read."""
+        self._pods = self._claims = -1
+        """How far the changes of pods and of claims were read."""
+        self._todo: dict[str, None] = {}
+        """Pods and claims (UIDs) to look at, what changed last at the end."""
         self._reported: dict[str, tuple[str, ...]] = {}
         """What was said of an object, by UID."""
 
     def new(self) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
-        """Yield pods and claims of which something is to be said that was not said yet."""
+        """Yield pods and claims of which something is to be said that was not said yet, what changed last first; some are left for later passes."""
         snapshot = self._snapshot
-        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
-        if changed is None:
-            waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
-            changed = [(claim.namespace, claim.name) for claim in waiting]
+        self._follow()
         known: dict[str, bool] = {}
-        for name in dict.fromkeys(changed):
-            claim = snapshot.claim(*name)
-            if claim is not None:
-                used = snapshot.pod_index.has_users(*name)
-                yield from self._news(claim, (*of_claim(claim), *(_not_immediate(claim) if used else ())))
-            for pod in snapshot.pods_of(snapshot.pod_index.users(*name)):
-                if not pod.finished:
-                    yield from self._news(pod, (*of_pod(pod), *self._topology(pod, known)))
+        for _ in range(min(_AT_ONCE, len(self._todo))):
+            uid, _none = self._todo.popitem()
+            pod, claim = snapshot.pods.get(uid), snapshot.claims.get(uid)
+            if pod is not None and pod.claims and not pod.finished:
+                yield from self._news(pod, chain(of_pod(pod), self._topology(pod, known)))
+            elif claim is not None:
+                used = snapshot.pod_index.has_users(claim.namespace, claim.name)
+                yield from self._news(claim, chain(of_claim(claim), _not_immediate(claim) if used else ()))
         if len(self._reported) > _MOST_REPORTED:
             live = snapshot.pods.keys() | snapshot.claims.keys()
             self._reported = {uid: said for uid, said in self._reported.items() if uid in live}
+
+    def _follow(self) -> None:
+        snapshot = self._snapshot
+        self._pods, pods = snapshot.changes.pods.since(self._pods)
+        self._claims, claims = snapshot.changes.claims.since(self._claims)
+        if claims is None:
+            waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
+            claims = [(claim.namespace, claim.name) for claim in waiting]
+        named = (snapshot.claim_index.named(*name) for name in dict.fromkeys(claims))
+        self._todo.update(dict.fromkeys(uid for uid in named if uid is not None))
+        self._todo.update(dict.fromkeys([*snapshot.pod_index.unbound] if pods is None else pods))
 
     def _topology(self, pod: Pod, known: dict[str, bool]) -> Iterator[str]:
         """Yield that no node has the label that a group names; `known`: whether some node has a label."""
@@ -80,8 +94,9 @@ class UnknownMetadata:
             yield f"{_at(groupmembership.TOPOLOGY)}: no node has the label {label}{meant(label, labels)}"
 
     def _news(
-        self, found: Pod | Claim, said: tuple[str, ...]
+        self, found: Pod | Claim, sentences: Iterable[str]
     ) -> Iterator[tuple[Pod | Claim, tuple[str, ...]]]:
+        said = tuple(islice(sentences, _MOST_SAID))
         if self._reported.get(found.uid, ()) == said:
             return
         self._reported[found.uid] = said
@@ -89,30 +104,20 @@ class UnknownMetadata:
             yield found, said
 
 
-def of_pod(pod: Pod) -> tuple[str, ...]:
-    """Return what is to be said of the metadata of a pod."""
-    if not pod.own_annotations and not any(key.startswith(OWN_DOMAIN) for key in pod.labels):
-        return ()
-    return (
-        *_annotations(pod.own_annotations, "Pod", OF_PODS, {"ResourceClaim": OF_CLAIMS}),
-        *_labels(pod.labels, OF_PODS),
-        *(
-            f"{_at(key)}: the pod is of no group: it has no label {groupmembership.GROUP}"
-            for key in pod.own_annotations
-            if key in OF_GROUPS and pod.group is None
-        ),
-    )
+def of_pod(pod: Pod) -> Iterator[str]:
+    """Yield what is to be said of the metadata of a pod."""
+    yield from _annotations(pod.own_annotations, "Pod", OF_PODS, {"ResourceClaim": OF_CLAIMS})
+    yield from _labels(pod.labels, OF_PODS)
+    for key in pod.own_annotations:
+        if key in OF_GROUPS and pod.group is None:
+            yield f"{_at(key)}: the pod is of no group: it has no label {groupmembership.GROUP}"
 
 
-def of_claim(claim: Claim) -> tuple[str, ...]:
-    """Return what is to be said of the metadata of a claim."""
-    own = [key for key in claim.annotations if key.startswith(OWN_DOMAIN)]
-    if not own and not any(key.startswith(OWN_DOMAIN) for key in claim.labels):
-        return ()
-    return (
-        *_annotations(own, "ResourceClaim", OF_CLAIMS, {"Pod": OF_PODS}),
-        *_labels(claim.labels, OF_CLAIMS),
-    )
+def of_claim(claim: Claim) -> Iterator[str]:
+    """Yield what is to be said of the metadata of a claim."""
+    own = (key for key in claim.annotations if key.startswith(OWN_DOMAIN))
+    yield from _annotations(own, "ResourceClaim", OF_CLAIMS, {"Pod": OF_PODS})
+    yield from _labels(claim.labels, OF_CLAIMS)
 
 
 def _not_immediate(claim: Claim) -> Iterator[str]:
