@@ -3,11 +3,12 @@
 In: what was just decided, and what waits. Out: reservations.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import TypeGuard
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.backfill.heads import Head, members_of
+from apportion.scheduling.backfill.heads import Head, members_of, queue_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.preparing import Preparing
@@ -21,11 +22,30 @@ class HeadReservation:
         self._snapshot = snapshot
         self._decider = decider
         self._preparing = preparing
+        self._refused: dict[int, deque[Head]] = {}
+        """Those that were refused in this walk, in their order, as many as their policy has places: by its queue (its `id`)."""
+
+    def begin(self) -> None:
+        """Start a walk: nobody was refused yet."""
+        self._refused.clear()
 
     def reserve_at_once(self, queued: Queued) -> None:
-        """Reserve devices for one that was decided just now, if it was refused and no other has to give way: those behind it then go around."""
-        if _may_wait(queued) and self._decider.reservations.has_place(queued):
-            self.reserve((queued,))
+        """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around.
+
+        A place that becomes free during a walk is not for who happens to be refused next.
+        """
+        if not _may_wait(queued):
+            return
+        reservations, queue = self._decider.reservations, queue_of(queued, self._snapshot.managed)
+        refused = self._refused.setdefault(id(queue), deque())
+        if (
+            len(refused) < queue.most_reserved
+            and self._is_refused(queued)
+            and reservations.is_candidate(queued)
+        ):
+            refused.append(queued)
+        while refused and reservations.has_place(refused[0]):
+            self.reserve((refused.popleft(),))
 
     def reserve(self, waiting: Iterable[Queued]) -> None:
         """Reserve devices for the first of those that were refused and wait on."""
@@ -36,11 +56,13 @@ class HeadReservation:
 
     def _may_have(self, head: Head) -> bool:
         """Say whether one was refused, waits as it did, and does not stand back behind others."""
-        members = members_of(head)
+        return self._is_refused(head) and not self._decider.quotas.stands_back(members_of(head))
+
+    def _is_refused(self, head: Head) -> bool:
+        """Say whether one was refused and waits as it did."""
         return (
             self._decider.refusals.was_refused(head.key)
-            and not self._decider.quotas.stands_back(members)
-            and all(is_current(demand, self._snapshot) for demand in members)
+            and all(is_current(demand, self._snapshot) for demand in members_of(head))
             and not (isinstance(head, WaitingGroup) and not head.whole)
         )
 

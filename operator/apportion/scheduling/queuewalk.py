@@ -179,6 +179,7 @@ class QueueWalk:
     ) -> Generator[None, None, tuple[Turns, list[Queued]]]:
         """Start the walk of a pass; returns who is to be decided, in their order, and those for whom devices may be reserved."""
         self._preparing.begin(number)
+        self._heads.begin()
         refusals, quotas = self._decider.refusals, self._decider.quotas
         self._decider.begin(number, gone, came)
         refusals.follow(gone, self._grouped.follow(gone, came))

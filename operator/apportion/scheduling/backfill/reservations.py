@@ -101,16 +101,14 @@ class Reservations(ReservedDevices):
                 self._plan_on_its_nodes(key, each)
 
     def has_place(self, head: Head) -> bool:
-        """Say whether devices may be reserved for one more of its policy, and this one has waited long enough."""
-        now = self._clock()
-        if now < self._resumes or key_of(head) in self._reserved or not members_of(head):
-            return False
-        managed = self._snapshot.managed
-        return (
-            len(self._of_policy(head)) < queue_of(head, managed).most_reserved
-            and bool(heads((head,), managed, self._now()))
-            and self._is_due(key_of(head), now)
-        )
+        """Say whether devices may be reserved now for one more of its policy."""
+        most = queue_of(head, self._snapshot.managed).most_reserved
+        return self._clock() >= self._resumes and len(self._of_policy(head)) < most
+
+    def is_candidate(self, head: Head) -> bool:
+        """Say whether nothing is reserved for one that has waited long enough, and not that it fits nowhere, as far as is known."""
+        key, waited = key_of(head), heads((head,), self._snapshot.managed, self._now())
+        return bool(waited) and key not in self._reserved and self._is_due(key, self._clock())
 
     def renew(
         self,
