@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.scheduling.telling import PAUSE, AT_ONCE, Telling
+from apportion.scheduling.telling import AT_ONCE, PAUSE, Telling
 from tests.clock import Clock
 
 
