@@ -19,7 +19,6 @@ from apportion.dra.device import Device
 from apportion.quota.charge import charges
 from apportion.quota.least import least, possible
 from apportion.quota.narrow import narrowed
-from apportion.quota.resource import Selection
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.quota.charging import Charging
@@ -81,17 +80,13 @@ class Admission:
         self.waiting.update((demand.key, demand) for demand in came)
         yield from self.charging.steps()
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
-        if not self.totals.counts(self.selections()):
+        if not self.totals.counts(self.charging.usage.selections):
             yield from self.total()
-
-    def selections(self) -> frozenset[Selection]:
-        """Return what quotas count."""
-        return frozenset(resource.selection for use in self.charging.usage for resource in use.resources)
 
     def total(self) -> Iterator[None]:
         """Read what the cluster has of all that quotas count, as far as it changed; yields where others may run."""
         classes = {name: found.selectors for name, found in self._snapshot.state.classes.items()}
-        return self.totals.refresh(self._snapshot.slices, self.selections(), classes)
+        return self.totals.refresh(self._snapshot.slices, self.charging.usage.selections, classes)
 
     def use(self, namespace: str) -> QuotaUse | None:
         """Return the use of a namespace's quota as it is now; None: it has none. Raises OverLimit where nobody knows yet."""
@@ -140,7 +135,8 @@ class Admission:
         answer = self._answer(demand, use)
         if answer.excess is not None:
             raise OverLimit(answer.excess)
-        refused, epoch = self._refused.get((use.name, shape), (None, 0))
+        # As a rule none is, and to hash a shape takes longer than all else here.
+        refused, epoch = self._refused.get((use.name, shape), (None, 0)) if self._refused else (None, 0)
         if refused is not None and refused.holds(use) and epoch == self._snapshot.retry_epoch:
             raise OverLimit(refused.excess)
         self.over.pop(demand.key, None)
@@ -220,11 +216,13 @@ class Admission:
         """Say whether demands of one namespace would borrow what is guaranteed to others of their cohort that wait for it."""
         use = self.charging.usage.of(demands[0].claims[0].namespace)
         cohort = use.quota.spec.cohort if use is not None else None
-        before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
-        if use is None or cohort is None or use.within_guarantee(self._expected([*before, *demands], use)):
+        if use is None or cohort is None:
             return False
-        others = [each for each in self.charging.usage if each is not use and each.may_reclaim(cohort)]
-        return bool(others) and any(
+        others = [each for each in self.charging.usage.reclaiming(cohort) if each is not use]
+        if not others:
+            return False
+        before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
+        return not use.within_guarantee(self._expected([*before, *demands], use)) and any(
             other in others and other.within_guarantee(self._expected((each,), other))
             for each in self.waiting.values()
             if self._snapshot.allocation(each.claims[0]) is None

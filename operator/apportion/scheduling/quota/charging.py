@@ -69,9 +69,12 @@ class Charging:
             self._look(name)
 
     def follow(self) -> None:
-        """Take in what changed, at once."""
-        for _ in self.steps():
-            pass
+        """Take in what changed, at once; nothing did as a rule, since it is asked at every turn."""
+        snapshot = self._snapshot
+        read = self._cursor, self._epoch, self._slices
+        if read != (snapshot.changes.claims.end, snapshot.quota_index.epoch, snapshot.slice_epoch):
+            for _ in self.steps():
+                pass
 
     def expected(self, claims: Iterable[Claim], use: QuotaUse, *, shares: bool) -> list[int]:
         """Return what claims take of a quota's resources: as the last ones with the same requests, else at least.

@@ -19,6 +19,8 @@ Place: TypeAlias = tuple[str, str, int]
 """Of one that waits, by age; no other has it."""
 _Row: TypeAlias = tuple[int, Place, Queued, list[int]]
 """Its priority, negative; its place; itself; what it takes of each resource of its quota, as far as is known."""
+_Due: TypeAlias = tuple[bool, int, float, int, Place]
+"""When the first of a line is due, compared with those of other lines."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,14 +29,14 @@ class _Ahead:
 
     use: QuotaUse
     amounts: list[int] = field(init=False)
-    version: int = 0
+    lines: list["_Line"] = field(default_factory=list, repr=False)
+    """Those of the quota."""
 
     def __post_init__(self) -> None:
         self.amounts = [0] * len(self.use.resources)
 
     def add(self, asked: Sequence[int], sign: int) -> None:
         self.amounts = [amount + sign * more for amount, more in zip(self.amounts, asked, strict=True)]
-        self.version += 1
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +50,10 @@ class _Line:
     """Turns that each namespace has had."""
     order: list[tuple[int, int, Place, str]] = field(default_factory=list)
     """Heap of namespaces by their first: its priority, negative, the turns taken, its place."""
-    _known: tuple[object, tuple[bool, int, float, int, Place]] | None = None
+    due: _Due | None = None
+    """When its first is due; None: nobody is in it, or that is not known."""
+    version: int = -1
+    """Of the use of its quota by which that was found out."""
 
     def put(self, namespace: str, row: _Row) -> None:
         heap = self.rows.setdefault(namespace, [])
@@ -74,16 +79,15 @@ class _Line:
             heappush(self.order, (following[0], self.taken[namespace], following[1], namespace))
         return row
 
-    def key(self, row: _Row, total: Total) -> tuple[bool, int, float, int, Place]:
-        """Return when its first is due, compared with those of other lines."""
-        use, ahead = self.ahead.use, self.ahead
-        state = use.version, ahead.version, id(row)
-        if self._known is None or self._known[0] != state:
+    def look(self, total: Total) -> _Due | None:
+        """Find out when its first is due."""
+        row, use, amounts = self.first(), self.ahead.use, self.ahead.amounts
+        self.due, self.version = None, use.version
+        if row is not None:
             priority, place, _, asked = row
-            borrows = not use.within_guarantee(asked, ahead.amounts)
-            turn = self.order[0][1]
-            self._known = state, (borrows, priority, use.share(total, ahead.amounts), turn, place)
-        return self._known[1]
+            borrows = not use.within_guarantee(asked, amounts)
+            self.due = borrows, priority, use.share(total, amounts), self.order[0][1], place
+        return self.due
 
 
 class Cohort:
@@ -98,6 +102,12 @@ class Cohort:
         """By quota."""
         self._lines: dict[tuple[str, tuple[bool, ...]], _Line] = {}
         """By quota, and by which of its resources are asked for."""
+        self._due: list[tuple[_Due, int, _Line]] = []
+        """Heap of lines by their first; with some that are true no more."""
+        self._changed: dict[_Line, None] = {}
+        """Lines of which the first, or when it is due, may be another since."""
+        self._version = charging.usage.version
+        self._pushed = 0
         self._popped: dict[int, tuple[Queued, _Ahead, list[int]]] = {}
         """Those that had their turn and are not settled, by identity."""
 
@@ -106,36 +116,57 @@ class Cohort:
         use = self._charging.usage.of(namespace)
         if use is None:
             raise TypeError(f"namespace {namespace} has no quota")
-        ahead = self._ahead.setdefault(use.name, _Ahead(use))
+        name = use.name
+        if name not in self._ahead:
+            self._ahead[name] = _Ahead(use)
         claims = [claim for demand in _demands(queued) for claim in demand.claims]
         asked = self._charging.expected(claims, use, shares=self._shares)
-        line = self._lines.setdefault((use.name, tuple(map(bool, asked))), _Line(ahead))
+        kind = name, tuple(map(bool, asked))
+        line = self._lines.get(kind)
+        if line is None:
+            line = self._lines[kind] = _Line(self._ahead[name])
+            self._ahead[name].lines.append(line)
         line.put(namespace, (-priority, place, queued, asked))
+        self._changed[line] = None
 
     def pop(self) -> Queued:
         """Return the next one; raises IndexError if there is none."""
-        self._charging.follow()  # what had its turn before may have got its devices
-        best: tuple[tuple[bool, int, float, int, Place], _Line] | None = None
-        for line in self._lines.values():
-            row = line.first()
-            if row is not None:
-                key = line.key(row, self._total)
-                if best is None or key < best[0]:
-                    best = key, line
-        if best is None:
-            raise IndexError("nobody waits")
-        _, line = best
+        line = self._first()
         _, _, queued, asked = line.pop()
-        line.ahead.add(asked, 1)
+        self._add(line.ahead, asked, 1)
         self._popped[id(queued)] = queued, line.ahead, asked
         return queued
+
+    def _first(self) -> _Line:
+        """Return the line whose turn it is; only lines that changed are compared anew."""
+        self._charging.follow()  # what had its turn before may have got its devices
+        if self._version != self._charging.usage.version:
+            self._version = self._charging.usage.version
+            lines = self._lines.values()
+            self._changed.update((each, None) for each in lines if each.version != each.ahead.use.version)
+        for line in self._changed:
+            due = line.look(self._total)
+            if due is not None:
+                self._pushed += 1
+                heappush(self._due, (due, self._pushed, line))
+        self._changed.clear()
+        while self._due:
+            due, _, line = self._due[0]
+            if line.due is due:
+                return line
+            heappop(self._due)
+        raise IndexError("nobody waits")
+
+    def _add(self, ahead: _Ahead, asked: Sequence[int], sign: int) -> None:
+        ahead.add(asked, sign)
+        self._changed.update(dict.fromkeys(ahead.lines))
 
     def settle(self, queued: Queued) -> None:
         """Note that one was decided: what it got counts as used, and if it was refused it takes nothing."""
         found = self._popped.pop(id(queued), None)
         if found is not None:
             _, ahead, asked = found
-            ahead.add(asked, -1)
+            self._add(ahead, asked, -1)
 
 
 class Cohorts:
