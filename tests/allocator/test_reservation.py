@@ -242,6 +242,20 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
     assert plan.places[0].awaited == ("n1/0",)
 
 
+def test_a_node_changes_once_when_its_endings_come_and_once_when_they_are_undone() -> None:
+    """However many claims hold its devices: each change is read by all that follow the state."""
+    changes = []
+    for size in (4, 2, 1):
+        devices = [f"gpu-{n}" for n in range(4)]
+        rows = tuple((11.0 + at, tuple(devices[at : at + size])) for at in range(0, 4, size))
+        world = World({"n0": "gpu"}, {"n0": rows})
+        state, wanted = world.state(), Demand((claim("c", device_request(kind="gpu", count=4)),))
+        before = state.moment
+        assert _plan(world, state, [wanted]) is not None
+        changes.append(state.moment - before)
+    assert changes == [2, 2, 2]
+
+
 def test_where_nobody_knows_when_the_fewest_devices_have_to_become_free() -> None:
     """A known moment, however late, comes before."""
     held = {

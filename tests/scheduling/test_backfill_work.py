@@ -10,7 +10,9 @@ from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.scheduling import decider, refusedshapes
 from apportion.scheduling.backfill import reserveddevices
+from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from tests.scheduling.reserving import Reserving
+from tests.steps import Steps
 
 
 def _counted(module: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str = "decide") -> list[Any]:
@@ -43,26 +45,53 @@ def asked_beside(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     return found
 
 
-async def test_what_some_cannot_have_those_that_ask_for_the_same_are_not_asked_about(
-    unanswered: Client, asked: list[Any]
-) -> None:
-    """They differ in how long they run, so each is a shape of its own; all end before the head starts, and one device is free."""
-    made = Reserving(unanswered, {"n1": 4})
+def _one_idle(client: Client) -> Reserving:
+    """Return a node of four devices that is reserved for one that needs all, of which one is idle until it starts."""
+    made = Reserving(client, {"n1": 4})
     made.comes("long", 3, runtime="1h")
     assert made.passes() == ["long"]
     made.comes("head", 4)
     made.passes()
     [reservation] = made.cycle.reserved
     assert reservation.plan.start is not None
+    return made
+
+
+async def test_those_that_need_more_devices_than_are_idle_are_not_asked_about(
+    unanswered: Client, asked: list[Any]
+) -> None:
+    """Counting rules them out: neither is what is reserved released for them, nor the room beside it."""
+    made = _one_idle(unanswered)
     asked.clear()
+    made.comes("a-silent", 2)
     for minutes in range(5, 11):
         made.comes(f"short-{minutes}", 2, runtime=f"{minutes}m")
-    assert made.passes() == []
-    assert len(asked) == 1
+    for _ in range(4):  # until each was told why it waits
+        made.world.snapshot.retry_epoch += 1
+        with Steps(only=ReservedDevices.ask) as asks:
+            assert made.passes(20.0) == []
+    assert asked == []
+    assert asks.count == 2  # for the head, and for the one that declares no runtime
 
-    # What fits is asked about, and is had; so are the others then, because something changed.
+    # What fits is asked about, and is had.
     made.comes("small", 1, runtime="5m")
     assert made.passes() == ["small"]
+    assert [each.claims[0].name for each in asked] == ["small"]
+
+
+async def test_what_some_cannot_have_those_that_ask_for_the_same_are_not_asked_about(
+    unanswered: Client, asked: list[Any]
+) -> None:
+    """They differ in how long they run, so each is a shape of its own; the idle device would be enough, but is excluded."""
+    made = _one_idle(unanswered)
+    [reservation] = made.reservations()
+    [idle] = made.world.snapshot.state.kept(reservation.key, {reservation.key})
+    made.cycle._exclusions.refuse_device(idle.device)
+    asked.clear()
+    for minutes in range(5, 11):
+        made.comes(f"short-{minutes}", 1, runtime=f"{minutes}m")
+    assert made.passes() == []
+    assert len(asked) == 1
 
 
 async def test_those_that_declare_a_runtime_are_asked_about_nothing_but_reserved_devices_once_others_were_refused(

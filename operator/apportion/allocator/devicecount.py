@@ -3,11 +3,13 @@
 In: a state, demands. Out: numbers of devices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from apportion.allocator.demand import Demand
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
 
 
 def least_devices(state: State, demand: Demand) -> int:
@@ -74,15 +76,51 @@ def free_on(state: State, demand: Demand, node: str) -> int | None:
     return _free(state, query, node)
 
 
-def _free(state: State, query: Query, node: str) -> int | None:
+def may_serve(state: State, demand: Demand, node: str, released: Iterable[DeviceResult]) -> bool:
+    """Say whether a node may have enough devices for the demand once others are released, too; no: counting them rules it out.
+
+    `released`: published ones; some may be of other nodes. Raises BrokenInput as `least_devices` does.
+    """
+    if node not in state.names():
+        return False
+    query = _query(state, demand)
+    state.settle(query)
     view = state.view(node)
+    found = matching(state, query, view)
+    return found is None or (found & (view.open | freed(view, released))).bit_count() >= least_devices(
+        state, demand
+    )
+
+
+def matching(state: State, query: Query, view: NodeView) -> int | None:
+    """Return the devices of a node that some request matches, as bits by index; after `settle`.
+
+    None where it says nothing about how many are served: a device can serve several demands, or a selector fails on one.
+    """
     mask = 0
     for alternative in query.alternatives:
-        matching, errors = view.selected(alternative, state.selectors)
+        found, errors = view.selected(alternative, state.selectors)
         if errors:
             return None
-        mask |= matching
-    return None if mask & view.shareable else mask & view.fit & ~view.exclusive
+        mask |= found
+    return None if mask & view.shareable else mask
+
+
+def freed(view: NodeView, results: Iterable[DeviceResult]) -> int:
+    """Return the devices of a node that may be free once these are released, as bits by index: they, and those on the same counters."""
+    found = 0
+    for result in results:
+        index = view.find(result.device)
+        if index is not None:
+            group = view.group_of.get(index)
+            found |= view.groups[group[0]].mask if group is not None else 1 << index
+    return found
+
+
+def _free(state: State, query: Query, node: str) -> int | None:
+    view = state.view(node)
+    found = matching(state, query, view)
+    return found & view.open if found is not None else None
 
 
 def _query(state: State, demand: Demand) -> Query:

@@ -15,9 +15,8 @@ from typing import Protocol, Self, TypeAlias
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.devicecount import least_devices
+from apportion.allocator.devicecount import freed, least_devices, matching
 from apportion.allocator.gang.members import Member
-from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -133,6 +132,7 @@ class _Future:
         self._endings = endings
         self._ended: dict[str, int] = {}
         self._placed: list[str] = []
+        self._to_put: list[tuple[int, Decision]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -150,19 +150,22 @@ class _Future:
     def move(self, node: str, ended: int) -> None:
         """Let the first `ended` endings of a node have come, and no others."""
         before, self._ended[node] = self._ended.get(node, 0), ended
-        for ending in self.of(node)[before:ended]:
-            for key, _ in ending.held:
-                self._state.release(key)
-        for ending in self.of(node)[ended:before]:
-            for key, results in ending.held:
-                self._state.hold(key, results)
+        endings = self.of(node)
+        self._state.release_all(key for ending in endings[before:ended] for key, _ in ending.held)
+        self._state.hold_all(row for ending in endings[ended:before] for row in ending.held)
 
     def put(self, number: int, decision: Decision) -> None:
-        """Hold what a member will get."""
-        for position, allocation in enumerate(decision.allocations):
-            key = f"member/{number}/{position}"
-            self._placed.append(key)
-            self._state.hold(key, allocation.results)
+        """Have what a member will get held for those that come after it (`hold_others`)."""
+        self._to_put.append((number, decision))
+
+    def hold_others(self) -> None:
+        """Hold what other members will get; behind the last of them nobody comes."""
+        while self._to_put:
+            number, decision = self._to_put.pop()
+            for position, allocation in enumerate(decision.allocations):
+                key = f"member/{number}/{position}"
+                self._placed.append(key)
+                self._state.hold(key, allocation.results)
 
 
 _Row: TypeAlias = tuple[float, int, str, int]
@@ -199,6 +202,7 @@ class _Planning:
 
     def place(self, number: int) -> bool:
         """Place a member where it fits first; says whether it fits anywhere."""
+        self.future.hold_others()
         kind = self.members[number].kind
         key: object = number if kind is None else (kind,)
         if key not in self.rows:
@@ -241,19 +245,17 @@ class _Planning:
         endings = self.future.of(node)
         if ended > len(endings) or not self.demands.has_room(number, node, len(endings), ()):
             return []
-        wanted = self._counted(number, node)
-        matching = self._matching(node, wanted.query)
-        view = self.state.view(node)
-        possible = view.fit & ~view.exclusive
+        wanted, view = self._counted(number, node), self.state.view(node)
+        matched, possible = matching(self.state, wanted.query, view), view.open
         at, devices = self.now, 0
         for count in range(len(endings) + 1):
             if count:
                 ending = endings[count - 1]
                 at = math.inf if ending.at is None else max(at, ending.at)
                 devices += ending.devices
-                if matching is not None:
-                    possible |= self._freed(view, ending)
-            if count >= ended and (matching is None or (matching & possible).bit_count() >= wanted.least):
+                if matched is not None:
+                    possible |= freed(view, (result for _, results in ending.held for result in results))
+            if count >= ended and (matched is None or (matched & possible).bit_count() >= wanted.least):
                 return [(at, devices, node, count)]
         return []
 
@@ -265,24 +267,3 @@ class _Planning:
             state.settle(query)
             found = self.wanted[number] = _Wanted(query, least_devices(state, demand))
         return found
-
-    def _matching(self, node: str, query: Query) -> int | None:
-        """Return the devices of a node that some request matches; None where that says nothing about how many are served."""
-        view, matching = self.state.view(node), 0
-        for alternative in query.alternatives:
-            mask, errors = view.selected(alternative, self.state.selectors)
-            if errors:
-                return None
-            matching |= mask
-        return None if matching & view.shareable else matching
-
-    def _freed(self, view: NodeView, ending: Ending) -> int:
-        """Return the devices that may be free once an ending has come: its own, and those on the same counters."""
-        freed = 0
-        for _, results in ending.held:
-            for result in results:
-                index = view.find(result.device)
-                if index is not None:
-                    group = view.group_of.get(index)
-                    freed |= view.groups[group[0]].mask if group is not None else 1 << index
-        return freed

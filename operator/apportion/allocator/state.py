@@ -121,6 +121,17 @@ class State:
         """Release the devices that the key holds; an unknown key holds none."""
         self._mark_stale(self._holdings.release(key))
 
+    def hold_all(self, rows: Iterable[tuple[str, Sequence[DeviceResult]]]) -> None:
+        """Hold the devices of several keys, of one node as a rule: it changes once."""
+        holdings, consumption = self._holdings, self._consumption
+        self._mark_stale(
+            [change for key, results in rows for change in holdings.hold(key, results, consumption)]
+        )
+
+    def release_all(self, keys: Iterable[str]) -> None:
+        """Release the devices of several keys, of one node as a rule: it changes once."""
+        self._mark_stale([change for key in keys for change in self._holdings.release(key)])
+
     def learn(self, asked: Query, host: HostResources | None = None) -> None:
         """Learn a query (`Decision.asked`, `Refusal.asked`), served or refused; call once per claim.
 
@@ -147,12 +158,12 @@ class State:
         """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)
 
-    def keeps(self, key: str, aside: Collection[str]) -> bool:
-        """Say whether a key keeps devices from others: some that no other key holds as a whole, those `aside` not counted.
+    def kept(self, key: str, aside: Collection[str]) -> tuple[DeviceResult, ...]:
+        """Return the devices that a key keeps from others: that no other key holds as a whole, those `aside` not counted.
 
-        If it does not, and is `aside` itself, the state would be the same to `allocate` without it.
+        If there are none, and the key is `aside` itself, the state would be the same to `allocate` without it.
         """
-        return self._holdings.keeps(key, aside)
+        return self._holdings.kept(key, aside)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the defects of pools, sorted; `allocate` leaves broken pools out."""

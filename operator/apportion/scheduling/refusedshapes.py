@@ -84,6 +84,8 @@ class RefusedShapes:
         shut = not explains and self._decider.is_shut(shape)
         answer: Answer | None = None
         try:
+            if shut and not self._decider.reservations.offers(demand):
+                return ""
             asked = self._decider.further.ask(demand, capacity)
             if isinstance(asked, str):
                 return asked

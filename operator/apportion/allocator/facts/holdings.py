@@ -177,14 +177,15 @@ class Holdings:
         holding = self._pools.get(PoolId(device.driver, device.pool), {}).get(device.name)
         return holding.holders if holding else ()
 
-    def keeps(self, key: str, aside: Collection[str]) -> bool:
-        """Say whether a key keeps devices from others: some that no other key holds as a whole, those `aside` not counted."""
+    def kept(self, key: str, aside: Collection[str]) -> tuple[DeviceResult, ...]:
+        """Return the devices that a key keeps from others: that no other key holds as a whole, those `aside` not counted."""
+        found: list[DeviceResult] = []
         for result in self._by_key.get(key, ()):
             driver, pool_name, name = result.device
             rows = self._pools[PoolId(driver, pool_name)][name].rows()
             if not any(each not in aside and held.share_id is None for each, held in rows):
-                return True
-        return False
+                found.append(result)
+        return tuple(found)
 
     def held_by_key(self) -> Mapping[str, tuple[DeviceResult, ...]]:
         """Return the devices that each key holds (a copy)."""

@@ -235,8 +235,8 @@ class Reservations(ReservedDevices):
         """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
         own = [each for key, each in self._reserved.items() if key == key_of(head)]
         found = self._plan_without([*own, *self._yielding(head)], head, only)
-        below = self._below(head)
-        return self._plan_without([*own, *below], head, only) if found is None and below else found
+        below = self._below(head) if found is None else []
+        return self._plan_without([*own, *below], head, only) if below else found
 
     def _plan_without(
         self, released: Sequence[Reservation], head: Head, only: frozenset[str] | None

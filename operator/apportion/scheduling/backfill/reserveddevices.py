@@ -13,8 +13,10 @@ from dataclasses import replace
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.devicecount import may_serve
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import DeviceResult
 from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
 from apportion.scheduling.backfill.reservation import STARTED, Reservation
 from apportion.scheduling.candidates import Candidates
@@ -53,8 +55,8 @@ class ReservedDevices:
         """
         self._exceeding: frozenset[str] = frozenset()
         """Namespaces of which a pod runs longer than it declared."""
-        self._keeping: dict[str, bool] = {}
-        """Whether a reservation keeps devices that nobody uses, by key of its head; of some nobody has asked since their nodes changed."""
+        self._keeping: dict[str, tuple[DeviceResult, ...]] = {}
+        """The devices that a reservation keeps and nobody uses, by key of its head; of some nobody has asked since their nodes changed."""
         self._moment = -1
         """How far the state's changes of nodes were read."""
         self._in_vain: set[tuple[object, ...]] = set()
@@ -106,9 +108,15 @@ class ReservedDevices:
         with self._released(usable):
             yield frozenset().union(*(each.plan.nodes for each in usable if each in idle))
 
-    def offers(self, head: Head) -> bool:
-        """Say whether devices are reserved that nobody uses and that these may."""
-        return not self.reuse or bool(self._usable(head, self._idle()))
+    def offers(self, demand: WaitingDemand) -> bool:
+        """Say whether devices are reserved that nobody uses and that a demand may, and these may be enough for it."""
+        if not self.reuse:
+            return True
+        usable = self._usable(demand, self._idle())
+        if not usable:
+            return False
+        nodes = frozenset().union(*(each.plan.nodes for each in usable))
+        return self._may_serve(self._candidates.ask_on(demand, ""), usable, nodes)
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
         """Return what to ask of the allocator, also about nodes whose room is kept for others and that it may use; or why no node could take the pods.
@@ -140,6 +148,8 @@ class ReservedDevices:
         usable = self._usable(demand, idle)
         nodes = frozenset().union(*(each.plan.nodes for each in usable)).intersection(asked.nodes or ())
         if not nodes:
+            return None
+        if self.reuse and not self._may_serve(asked, usable, nodes):
             return None
         # What decides whether it gets something: how devices are chosen among those that do does not.
         query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
@@ -197,26 +207,39 @@ class ReservedDevices:
             keys = {each.key for each in self._reserved.values()}
             for key, each in self._reserved.items():
                 if key not in known or changed is None or not each.plan.nodes.isdisjoint(changed):
-                    known[key] = state.keeps(each.key, keys)
+                    known[key] = state.kept(each.key, keys)
         return [each for key, each in self._reserved.items() if known[key] or each.room]
+
+    def _may_serve(self, asked: Demand, usable: Sequence[Reservation], nodes: Iterable[str]) -> bool:
+        """Say whether a node may have enough devices for a demand once what these keep is released, by counting: to ask takes longer."""
+        kept = [result for each in usable for result in self._keeping[key_of(each.head)]]
+        # What a withdrawn device takes of counters is known only while it is held.
+        return any(self._snapshot.devices.published(result.device) is None for result in kept) or any(
+            may_serve(self._snapshot.state, asked, node, kept) for node in nodes
+        )
 
     def _usable(self, head: Head, reservations: Iterable[Reservation]) -> list[Reservation]:
         """Return those of some reservations whose devices these may use until their heads start."""
         among = list(reservations)
         if not among:
             return among
-        own, key, priority = members_of(head), key_of(head), self._priority(head)
-        runtimes = [self.runtime(demand) for demand in own]
-        longest = max((each for each in runtimes if each is not None), default=0.0)
-        end = ends_at(self._now(), longest) if None not in runtimes else math.inf
+        members, own, priority = members_of(head), self._reserved.get(key_of(head)), self._priority(head)
+        known = any(each.plan.start is not None for each in among)
+        end = self._ends_at(members) if known else math.inf
         return [
             each
             for each in among
             if (each.plan.start is not None and end <= each.plan.start)
+            or each is own
             or priority > self._priority(each.head)
-            or key_of(each.head) == key
-            or all(self._is_preempted(demand, each.head) for demand in own)
+            or all(self._is_preempted(demand, each.head) for demand in members)
         ]
+
+    def _ends_at(self, members: Sequence[WaitingDemand]) -> float:
+        """Return when all pods of some demands will have ended if they get devices now; infinite: nobody knows."""
+        runtimes = [self.runtime(demand) for demand in members]
+        longest = max((each for each in runtimes if each is not None), default=0.0)
+        return ends_at(self._now(), longest) if None not in runtimes else math.inf
 
     def _of_policy(self, head: Head) -> list[tuple[int, Reservation]]:
         """Return the reservations of a head's policy, with the priorities of their heads, the lowest first."""
