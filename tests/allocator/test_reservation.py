@@ -131,11 +131,15 @@ def _by_trying(world: World, wanted: Demand) -> tuple[float, int] | None:
 
 
 def _plan(
-    world: World, state: State, wanted: Sequence[Demand], kind: object = None
+    world: World,
+    state: State,
+    wanted: Sequence[Demand],
+    kind: object = None,
+    known: Decision | None = None,
 ) -> ReservationPlan | None:
     members = [Member(kind=kind) for _ in wanted]
     return plan_reservation(
-        state, world.endings(), members, OnNode(world, wanted), enough=len(wanted), now=NOW
+        state, world.endings(), members, OnNode(world, wanted), enough=len(wanted), now=NOW, known=known
     )
 
 
@@ -240,6 +244,30 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
     assert plan is not None
     assert (plan.nodes, plan.start) == ({"n1"}, 13.0)
     assert plan.places[0].awaited == ("n1/0",)
+
+
+@given(worlds(), _REQUESTS, st.data())
+@settings(max_examples=300, deadline=None)
+def test_what_was_chosen_before_makes_no_other_plan(
+    world: World, request: dict[str, object], data: st.DataObject
+) -> None:
+    """Some that held devices are gone since, others have some, of whom nobody knows when they end."""
+    wanted = [Demand((claim("c", request),))]
+    former = _plan(world, world.state(), wanted)
+    if former is None:
+        return
+    [known] = [place.decision for place in former.places]
+    stays = st.sampled_from([True, True, False])
+    later = World(
+        world.kinds, {node: tuple(r for r in rows if data.draw(stays)) for node, rows in world.held.items()}
+    )
+    state = later.state()
+    if data.draw(st.booleans()):
+        devices = [
+            state.view(known.node).id_of(index) for index in range(len(state.view(known.node).devices))
+        ]
+        state.hold("others", [DeviceResult("r", data.draw(st.sampled_from(devices)))])
+    assert _plan(later, state, wanted, known=known) == _plan(later, state, wanted)
 
 
 def test_a_node_changes_once_when_its_endings_come_and_once_when_they_are_undone() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apportion.allocator import queue
+from apportion.allocator import queue, reservation
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.scheduling import decider, refusedshapes
@@ -135,3 +135,48 @@ async def test_why_the_first_of_the_queue_wait_is_not_asked_once_an_event_said_s
     assert made.reserved.keys() == {"head", "next"}
     assert (explained, explained_shapes, planned) == ([], [], [])
     assert len(asked) + len(asked_shapes) == 1
+
+
+async def test_where_all_devices_of_a_node_are_needed_nobody_asks_for_which_again(
+    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends there changes when its pod will start, and for whom it waits; until a device is left out."""
+    planned = _counted(reservation, monkeypatch)
+    made = Reserving(unanswered, {"n1": 4})
+    for name, devices, runtime in (("one", 1, "3h"), ("two", 2, "2h"), ("three", 1, "1h")):
+        made.starts(name, devices, runtime=runtime)
+    made.comes("head", 4)
+    made.passes(0.0)
+    [reserved] = made.reservations()
+    devices = reserved.plan.results
+    made.ends("three")  # what was chosen at first is chosen once more, and then known
+    made.passes(0.0)
+    planned.clear()
+    made.ends("one")
+    made.passes(0.0)
+    assert planned == []
+    assert made.reserved == {"head": (["n1"], 2 * 3600)}
+    assert [len(place.awaited) for place in reserved.plan.places] == [1]
+    assert reserved.plan.results == devices
+    made.cycle._exclusions.refuse_device(devices[0].device)
+    made.ends("two")
+    made.passes(0.0)
+    assert planned
+    assert made.reserved == {}
+
+
+async def test_where_there_is_a_choice_a_plan_asks(
+    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of four devices: those that others do not have."""
+    planned = _counted(reservation, monkeypatch)
+    made = Reserving(unanswered, {"n1": 4})
+    for name, devices, runtime in (("one", 2, "1h"), ("two", 2, "3h")):
+        made.starts(name, devices, runtime=runtime)
+    made.comes("head", 3)
+    made.passes(0.0)
+    for _ in range(2):
+        planned.clear()
+        made.world.node("n1", cpu="64", changed=str(made.world.version))
+        made.passes(0.0)
+        assert len(planned) == 1

@@ -101,16 +101,18 @@ def plan_reservation(
     enough: int,
     now: float,
     prefer: Mapping[DeviceId, int] | None = None,
+    known: Decision | None = None,
 ) -> ReservationPlan | None:
     """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
 
     `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
-    named has none.
+    named has none. `known`: what the first member was to get before, if the same holds of its claims and of the node's devices,
+    whoever holds these: where all devices that may be free are needed nothing is asked.
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
     with _Future(state, endings) as future:
-        plan = _Planning(state, future, members, demands, now, prefer or {})
+        plan = _Planning(state, future, members, demands, now, prefer or {}, known)
         missing = enough
         for number, member in enumerate(members):
             if missing <= 0:
@@ -120,8 +122,8 @@ def plan_reservation(
         if missing > 0:
             return None
         starts = [place.at for place in plan.places]
-        known = [at for at in starts if at is not None]
-        return ReservationPlan(tuple(plan.places), max(known) if len(known) == len(starts) else None)
+        moments = [at for at in starts if at is not None]
+        return ReservationPlan(tuple(plan.places), max(moments) if len(moments) == len(starts) else None)
 
 
 class _Future:
@@ -191,6 +193,7 @@ class _Planning:
     demands: NodeDemands
     now: float
     prefer: Mapping[DeviceId, int]
+    known: Decision | None
     places: list[Place] = field(default_factory=list)
     asked: int = 0
     rows: dict[object, list[_Row]] = field(default_factory=dict)
@@ -235,10 +238,25 @@ class _Planning:
     def _decide(self, number: int, node: str, ended: int) -> Decision | None:
         if not self.demands.has_room(number, node, ended, self.on_node.get(node, ())):
             return None
+        if self.known is not None and not number and self._leaves_no_choice(self.known, node, ended):
+            return self.known
         self.future.move(node, ended)
         self.asked += 1
         demand = self.demands.of(number, node)
         return decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
+
+    def _leaves_no_choice(self, known: Decision, node: str, ended: int) -> bool:
+        """Say whether the devices of a known decision are free after so many endings of a node, and no others that would serve."""
+        query, view = self._counted(0, node).query, self.state.view(node)
+        matched = matching(self.state, query, view)
+        if known.node != node or matched is None or matched & ~view.plain or len(query.alternatives) > 1:
+            return False
+        devices = [result for allocation in known.allocations for result in allocation.results]
+        held = dict(row for ending in self.future.of(node)[:ended] for row in ending.held)
+        possible = view.open | freed(view, (result for results in held.values() for result in results))
+        return matched & possible == freed(view, devices) and all(
+            held.keys() >= {*self.state.holders(each.device)} for each in devices
+        )
 
     def _row(self, number: int, node: str, ended: int) -> list[_Row]:
         """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""

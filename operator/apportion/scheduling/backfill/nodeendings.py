@@ -21,6 +21,8 @@ from apportion.scheduling.podneeds import total
 
 _Name: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""
+_Holder: TypeAlias = tuple[str, tuple[DeviceResult, ...]]
+"""UID of a claim, and what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Endings:
 class _Held:
     """What ends at one moment."""
 
-    claims: list[Claim] = field(default_factory=list)
+    holders: list[_Holder] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
 
 
@@ -96,31 +98,28 @@ class NodeEndings:
         """Return the endings of a node, and until when they are true if nothing changes."""
         until = math.inf
         known: dict[float, _Held] = {}
-        unknown: list[tuple[Claim, list[Pod]]] = []
+        unknown: list[tuple[_Holder, list[Pod]]] = []
         seen: set[str] = set()
+        published = self._snapshot.devices.published
         for claim in self._snapshot.claims_of(sorted(self._on_node.get(node, ()))):
-            if not self._is_published(claim):
+            holder = self._held(claim)
+            if any(published(result.device) is None for result in holder[1]):
                 continue  # what a withdrawn device consumes is known only while it is held
             pods = [pod for pod in self._snapshot.users(claim) if not pod.finished]
             own = [pod for pod in pods if pod.uid not in seen and pod.node in (None, node)]
-            seen.update(pod.uid for pod in own)
-            ends = [end_of(pod, now) for pod in pods]
-            if any(end is not None and not pod.started for pod, end in zip(pods, ends, strict=True)):
-                until = now
-            until = min([until, *(end for end in ends if end is not None)])
-            last = max([end for end in ends if end is not None], default=None)
-            if last is None or None in ends:
-                unknown.append((claim, own))
+            seen.update([pod.uid for pod in own])
+            ends = {pod.uid: end for pod in pods if (end := end_of(pod, now)) is not None}
+            until = min([until, *[ends[pod.uid] if pod.started else now for pod in pods if pod.uid in ends]])
+            if not ends or len(ends) < len(pods):
+                unknown.append((holder, own))
                 continue
-            known.setdefault(last, _Held()).claims.append(claim)
+            known.setdefault(max(ends.values()), _Held()).holders.append(holder)
             for pod in own:
-                end = end_of(pod, now)
-                known.setdefault(last if end is None else end, _Held()).pods.append(pod)
+                known.setdefault(ends[pod.uid], _Held()).pods.append(pod)
         found: list[tuple[Ending, Resources]] = [
-            (Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
-            for at, each in sorted(known.items())
+            (Ending(at, tuple(each.holders)), total(each.pods)) for at, each in sorted(known.items())
         ]
-        rest = [(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
+        rest = [(Ending(None, (holder,)), total(pods)) for holder, pods in unknown]
         found += sorted(rest, key=lambda row: (row[0].devices, row[0].held[0][0]))
         return Endings(tuple(row[0] for row in found), tuple(row[1] for row in found)), until
 
@@ -163,13 +162,9 @@ class NodeEndings:
         else:
             heappush(self._due, (at, name))
 
-    def _held(self, claim: Claim) -> tuple[str, tuple[DeviceResult, ...]]:
+    def _held(self, claim: Claim) -> _Holder:
         allocation = self._snapshot.allocation(claim)
         return claim.uid, allocation.results if allocation is not None else ()
-
-    def _is_published(self, claim: Claim) -> bool:
-        _, results = self._held(claim)
-        return all(self._snapshot.devices.published(result.device) is not None for result in results)
 
 
 def end_of(pod: Pod, now: float) -> float | None:

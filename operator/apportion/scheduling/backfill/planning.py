@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
@@ -14,6 +15,7 @@ from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
+from apportion.errors import BrokenInput
 from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
@@ -34,8 +36,11 @@ def plan(
     *,
     now: float,
     only: frozenset[str] | None = None,
+    known: Decision | None = None,
 ) -> ReservationPlan | None:
     """Return where it will fit first, on the nodes of `only`, or on any; None: nowhere, or its group is too large.
+
+    `known`: what it was to get by a plan of which nothing changed that `basis` compares.
 
     Raises BrokenInput if no state could serve a claim as it is written.
     """
@@ -60,25 +65,55 @@ def plan(
         enough=head.enough if isinstance(head, WaitingGroup) else 1,
         now=now,
         prefer=candidates.idle,
+        known=known,
     )
+
+
+def circumstances(head: Head, candidates: Candidates) -> object:
+    """Return what decides where a head fits, beside devices and room of nodes; None: more than can be compared."""
+    if not isinstance(head, WaitingDemand):
+        return None  # its members fit beside each other
+    shape = candidates.shape(head)
+    return None if shape is None else (shape, candidates.ask_on(head, "").excluded)
+
+
+def basis(found: ReservationPlan, head: Head, candidates: Candidates, snapshot: Snapshot) -> object:
+    """Return what decides which devices of its nodes a plan may choose, whoever holds them; None: more than can be compared."""
+    state = snapshot.state
+    if not isinstance(head, WaitingDemand) or not found.nodes <= state.names().keys():
+        return None
+    asked = candidates.ask_on(head, "")
+    try:
+        query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
+    except BrokenInput:
+        return None
+    # A view stays as long as nothing changes that is published of the devices.
+    return query, asked.excluded, [state.view(node) for node in found.nodes]
+
+
+def awaited(found: ReservationPlan, snapshot: Snapshot) -> list[Pod]:
+    """Return the pods that use what a plan waits for."""
+    keys = {key: None for place in found.places for key in place.awaited}
+    pods = {pod.uid: pod for claim in snapshot.claims_of(keys) for pod in snapshot.users(claim)}
+    return sorted(pods.values(), key=lambda pod: pod.key)
 
 
 def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Resources]:
     """Return what has to stay free on the nodes of a plan for the pods of its head, beside what becomes free there until they start."""
     members = members_of(head)
     wanted: dict[str, Counter[str]] = {}
-    awaited: dict[str, dict[str, Pod]] = {}
+    ending: dict[str, dict[str, Pod]] = {}
     for place in found.places:
         node = place.decision.node
         wanted.setdefault(node, Counter()).update(total(unplaced(members[place.member], snapshot)))
-        awaited.setdefault(node, {}).update(
+        ending.setdefault(node, {}).update(
             (pod.uid, pod)
             for claim in snapshot.claims_of(place.awaited)
             for pod in snapshot.users(claim)
             if not pod.finished and pod.node in (None, node)
         )
     lacking = {
-        node: dict(amounts - Counter(total([*awaited[node].values()]))) for node, amounts in wanted.items()
+        node: dict(amounts - Counter(total([*ending[node].values()]))) for node, amounts in wanted.items()
     }
     return {node: amounts for node, amounts in lacking.items() if amounts}
 

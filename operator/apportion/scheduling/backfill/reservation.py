@@ -38,6 +38,8 @@ class Reservation:
     """What is kept free on its nodes beside devices, by node."""
     compared: Compared | None = None
     """What was known then; None: nothing that counts later."""
+    basis: object = None
+    """What decided, beside who holds them, which devices its plan chose; None: that is not known."""
     changed: float = -math.inf
     """When something last changed on its nodes, by the clock, since it was made."""
 

@@ -10,19 +10,20 @@ the next leader plans it anew.
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import structlog
 
+from apportion.allocator.decision import Decision
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.planning import plan, room
+from apportion.scheduling.backfill.planning import awaited, basis, circumstances, plan, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
@@ -174,15 +175,15 @@ class Reservations(ReservedDevices):
     def _plan(self, head: Head) -> list[Head]:
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
         key = key_of(head)
-        known, circumstances = self._reserved.get(key), self._circumstances(head)
-        only = self._changed_since(known.compared, known.plan, circumstances) if known is not None else None
+        known, own = self._reserved.get(key), circumstances(head, self._candidates)
+        only = self._changed_since(known.compared, known.plan, own) if known is not None else None
         found = self._planned(head, only)
         if known is not None:
             known.planned = self._clock()
             if found is not None and is_earlier(found, known.plan):
                 self._put(known, found)
             is_compared = found is not None or only is not None
-            known.compared = Compared(known.plan, self.nodes.end, circumstances) if is_compared else None
+            known.compared = Compared(known.plan, self.nodes.end, own) if is_compared else None
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
@@ -190,21 +191,14 @@ class Reservations(ReservedDevices):
             return []
         for each in self._yielding(head):
             self.drop(key_of(each.head))
-        compared = Compared(found, self.nodes.end, circumstances)
+        compared = Compared(found, self.nodes.end, own)
         made = Reservation(head, found, self._now(), self._clock(), compared=compared)
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
         return [head]
 
-    def _circumstances(self, head: Head) -> object:
-        """Return what decides where a head fits, beside devices and room of nodes; None: more than can be compared."""
-        if not isinstance(head, WaitingDemand):
-            return None  # its members fit beside each other
-        shape = self._candidates.shape(head)
-        return None if shape is None else (shape, self._candidates.ask_on(head, "").excluded)
-
     def _changed_since(
-        self, compared: Compared | None, plan: ReservationPlan, circumstances: object
+        self, compared: Compared | None, plan: ReservationPlan, own: object
     ) -> frozenset[str] | None:
         """Return the nodes where a head may fit earlier than by its plan; None: any may be.
 
@@ -214,36 +208,44 @@ class Reservations(ReservedDevices):
         if (
             not self.reuse
             or compared is None
-            or circumstances is None
-            or compared.circumstances != circumstances
+            or own is None
+            or compared.circumstances != own
             or is_earlier(compared.plan, plan)
         ):
             return None
         return self.nodes.since(compared.seen)
 
     def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
-        found = self._planned(reservation.head, reservation.plan.nodes)
+        head, former = reservation.head, reservation.plan
+        now = basis(former, head, self._candidates, self._snapshot) if self.reuse else None
+        known = former.places[0].decision if now is not None and now == reservation.basis else None
+        found = self._planned(head, former.nodes, known)
         if found is None:
             # It fits there no more.
             self.drop(key)
-        elif not is_same(found, reservation.plan):
-            self._put(reservation, found)
-        else:
+            return
+        if is_same(found, former):
             self._keep_room(reservation, found)
+        else:
+            self._put(reservation, found)
+        reservation.basis = now
 
-    def _planned(self, head: Head, only: frozenset[str] | None) -> ReservationPlan | None:
+    def _planned(
+        self, head: Head, only: frozenset[str] | None, known: Decision | None = None
+    ) -> ReservationPlan | None:
         """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
         own = [each for key, each in self._reserved.items() if key == key_of(head)]
-        found = self._plan_without([*own, *self._yielding(head)], head, only)
+        ask = partial(plan, head, self._endings, self._candidates, self._snapshot, only=only, known=known)
+        found = self._plan_without([*own, *self._yielding(head)], head, ask)
         below = self._below(head) if found is None else []
-        return self._plan_without([*own, *below], head, only) if below else found
+        return self._plan_without([*own, *below], head, ask) if below else found
 
     def _plan_without(
-        self, released: Sequence[Reservation], head: Head, only: frozenset[str] | None
+        self, released: Sequence[Reservation], head: Head, ask: Callable[..., ReservationPlan | None]
     ) -> ReservationPlan | None:
         with self._put_back(), self._released(released):
             try:
-                return plan(head, self._endings, self._candidates, self._snapshot, now=self._now(), only=only)
+                return ask(now=self._now())
             except BrokenInput:
                 return None  # it is told when the demand is decided
             except Exception:  # noqa: BLE001 - whatever it is, it is logged, and nothing is reserved
@@ -268,11 +270,12 @@ class Reservations(ReservedDevices):
         for each in self._below(reservation.head):
             if not devices.isdisjoint(result.device for result in each.plan.results):
                 self.drop(key_of(each.head))
-        reservation.plan = found
+        reservation.plan, reservation.basis = found, None
         self._snapshot.state.hold(reservation.key, found.results)
         self._keep_room(reservation, found)
         demands = members_of(reservation.head)
-        reservationevents.reserved(self._recorder, demands, found, reservation.since, self._awaited(found))
+        pods = awaited(found, self._snapshot)
+        reservationevents.reserved(self._recorder, demands, found, reservation.since, pods)
 
     def _keep_room(self, reservation: Reservation, found: ReservationPlan) -> None:
         kept = room(found, reservation.head, self._snapshot)
@@ -286,13 +289,6 @@ class Reservations(ReservedDevices):
             self._capacity.keep(reservation.key, kept)
             # More that is kept lets nobody in who was refused.
             self._snapshot.retry_epoch += freed
-
-    def _awaited(self, found: ReservationPlan) -> list[Pod]:
-        keys = {key: None for place in found.places for key in place.awaited}
-        pods = {
-            pod.uid: pod for claim in self._snapshot.claims_of(keys) for pod in self._snapshot.users(claim)
-        }
-        return sorted(pods.values(), key=lambda pod: pod.key)
 
     def _epoch(self) -> int:
         return self._snapshot.slice_epoch + self._snapshot.node_epoch

@@ -14,6 +14,7 @@ from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import may_serve
+from apportion.allocator.rules.query import Query
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
@@ -61,6 +62,8 @@ class ReservedDevices:
         """How far the state's changes of nodes were read."""
         self._in_vain: set[tuple[object, ...]] = set()
         """What was asked about reserved devices in this pass in vain, since something changed."""
+        self._enough: dict[Query, dict[str, bool]] = {}
+        """Whether there may be enough devices on the nodes of a reservation (by its key), since something changed, by what is asked for."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._reserved
@@ -112,11 +115,10 @@ class ReservedDevices:
         """Say whether devices are reserved that nobody uses and that a demand may, and these may be enough for it."""
         if not self.reuse:
             return True
-        usable = self._usable(demand, self._idle())
-        if not usable:
-            return False
-        nodes = frozenset().union(*(each.plan.nodes for each in usable))
-        return self._may_serve(self._candidates.ask_on(demand, ""), usable, nodes)
+        idle = self._idle()
+        return bool(idle) and bool(
+            self._usable(demand, self._sufficing(self._candidates.ask_on(demand, ""), idle))
+        )
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
         """Return what to ask of the allocator, also about nodes whose room is kept for others and that it may use; or why no node could take the pods.
@@ -147,16 +149,16 @@ class ReservedDevices:
             idle = [each for each in idle if self._keeping[key_of(each.head)]]
         usable = self._usable(demand, idle)
         nodes = frozenset().union(*(each.plan.nodes for each in usable)).intersection(asked.nodes or ())
-        if not nodes:
-            return None
-        if self.reuse and not self._may_serve(asked, usable, nodes):
+        if not nodes or (self.reuse and not self._sufficing(asked, usable)):
             return None
         # What decides whether it gets something: how devices are chosen among those that do does not.
         query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
         key = query, nodes, asked.excluded, *(each.key for each in usable)
         if self.reuse and key in self._in_vain:
             return None
-        with self._put_back(), self._released(usable):
+        # Without those that keep nothing the state would be the same: they keep room, which is not asked about here.
+        kept = [each for each in usable if self._keeping[key_of(each.head)]] if self.reuse else usable
+        with self._put_back(), self._released(kept):
             found = decide(state, replace(asked, nodes=nodes), terms, prefer=self._candidates.idle)
         if found is None:
             self._in_vain.add(key)
@@ -204,19 +206,29 @@ class ReservedDevices:
         self._moment, changed = state.since(self._moment)
         if changed is None or changed or len(known) < len(self._reserved):
             self._in_vain.clear()
+            self._enough.clear()
             keys = {each.key for each in self._reserved.values()}
             for key, each in self._reserved.items():
                 if key not in known or changed is None or not each.plan.nodes.isdisjoint(changed):
                     known[key] = state.kept(each.key, keys)
         return [each for key, each in self._reserved.items() if known[key] or each.room]
 
-    def _may_serve(self, asked: Demand, usable: Sequence[Reservation], nodes: Iterable[str]) -> bool:
-        """Say whether a node may have enough devices for a demand once what these keep is released, by counting: to ask takes longer."""
-        kept = [result for each in usable for result in self._keeping[key_of(each.head)]]
-        # What a withdrawn device takes of counters is known only while it is held.
-        return any(self._snapshot.devices.published(result.device) is None for result in kept) or any(
-            may_serve(self._snapshot.state, asked, node, kept) for node in nodes
-        )
+    def _sufficing(self, asked: Demand, reservations: Iterable[Reservation]) -> list[Reservation]:
+        """Return those on whose nodes there may be enough devices for a demand once all are lifted, by counting: to ask takes longer."""
+        state, published = self._snapshot.state, self._snapshot.devices.published
+        query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
+        known = self._enough.setdefault(query, {})
+        found: list[Reservation] = []
+        for each in reservations:
+            if each.key not in known:
+                kept = [result for results in self._keeping.values() for result in results]
+                # What a withdrawn device takes of counters is known only while it is held.
+                known[each.key] = any(published(result.device) is None for result in kept) or any(
+                    may_serve(state, asked, node, kept) for node in each.plan.nodes
+                )
+            if known[each.key]:
+                found.append(each)
+        return found
 
     def _usable(self, head: Head, reservations: Iterable[Reservation]) -> list[Reservation]:
         """Return those of some reservations whose devices these may use until their heads start."""
