@@ -49,7 +49,7 @@ class UnknownMetadata:
         self._pods = self._claims = -1
         """How far the changes of pods and of claims were read."""
         self._todo: dict[str, None] = {}
-        """Pods and claims (UIDs) to look at, what changed last at the end."""
+        """Pods and claims (UIDs) with keys of our domain to look at, what changed last at the end."""
         self._reported: dict[str, tuple[str, ...]] = {}
         """What was said of an object, by UID."""
 
@@ -77,9 +77,14 @@ class UnknownMetadata:
         if claims is None:
             waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
             claims = [(claim.namespace, claim.name) for claim in waiting]
-        named = (snapshot.claim_index.named(*name) for name in dict.fromkeys(claims))
-        self._todo.update(dict.fromkeys(uid for uid in named if uid is not None))
-        self._todo.update(dict.fromkeys([*snapshot.pod_index.unbound] if pods is None else pods))
+        for name in dict.fromkeys(claims):
+            claim = snapshot.claim(*name)
+            if claim is not None and (_is_ours(claim.annotations) or _is_ours(claim.labels)):
+                self._todo[claim.uid] = None
+        for uid in dict.fromkeys(snapshot.pod_index.unbound if pods is None else pods):
+            pod = snapshot.pods.get(uid)
+            if pod is not None and (pod.own_annotations or _is_ours(pod.labels)):
+                self._todo[uid] = None
 
     def _topology(self, pod: Pod, known: dict[str, bool]) -> Iterator[str]:
         """Yield that no node has the label that a group names; `known`: whether some node has a label."""
@@ -149,6 +154,14 @@ def _labels(labels: Iterable[str], annotations: frozenset[str]) -> Iterator[str]
                 yield f"{field}: it is an annotation: metadata.annotations"
             else:
                 yield f"{field}: there is no such label{meant(key, LABELS)}"
+
+
+def _is_ours(keys: Iterable[str]) -> bool:
+    """Say whether some key is of our domain."""
+    for key in keys:  # noqa: SIM110 - a generator would cost each pod without labels more than all of this
+        if key.startswith(OWN_DOMAIN):
+            return True
+    return False
 
 
 def _at(key: str) -> str:
