@@ -13,6 +13,7 @@ from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import Json, ObservedCluster
 from tests.partitions.onecard import FIRST, OneCard
 from tests.scheduling.clustersteps import CLAIM, POD, STEPS, claim_uids, step
+from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import world
 
 LIVES = st.one_of(
@@ -40,7 +41,7 @@ def test_what_does_not_press_lets_nobody_in(steps: list[Any]) -> None:
 def outcome(made: ObservedCluster) -> tuple[set[str], set[str]]:
     """Return the demands that wait, and the pods whose gate can be removed."""
     demands, _ = waiting_demands(made.snapshot)
-    found = Gates(made.snapshot).open(contested=frozenset(), phase=lambda _: None)
+    found = opened(Gates(made.snapshot))
     return {repr(sorted(claim.uid for claim in each.claims)) for each in demands}, {pod.uid for pod in found}
 
 

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.api.partition import Phase
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import Json, ObservedCluster
+from tests.scheduling.openedgates import opened
 from tests.scheduling.podgroups import gang, member
 
 CLAIMED = 4
@@ -57,7 +57,7 @@ class Group:
     def outcome(self) -> tuple[set[str], set[str]]:
         """The claims that wait, and the pods whose gate can be removed."""
         demands, _ = waiting_demands(self.world.snapshot)
-        found = Gates(self.world.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
+        found = opened(Gates(self.world.snapshot))
         return {claim.uid for each in demands for claim in each.claims}, {pod.uid for pod in found}
 
 

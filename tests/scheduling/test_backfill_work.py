@@ -137,7 +137,7 @@ async def test_why_the_first_of_the_queue_wait_is_not_asked_once_an_event_said_s
     assert len(asked) + len(asked_shapes) == 1
 
 
-async def test_where_all_devices_of_a_node_are_needed_nobody_asks_for_which_again(
+async def test_where_all_devices_of_a_node_are_needed_nobody_asks_for_which_once_more(
     unanswered: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ends there changes when its pod will start, and for whom it waits; until a device is left out."""

@@ -107,7 +107,7 @@ def plan_reservation(
 
     `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
     named has none. `known`: what the first member was to get before, if the same holds of its claims and of the node's devices,
-    whoever holds these: where all devices that may be free are needed nothing is asked.
+    which may be held by others: where all devices that may be free are needed nothing is asked.
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """

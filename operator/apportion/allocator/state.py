@@ -123,20 +123,15 @@ class State:
 
     def hold_all(self, rows: Iterable[tuple[str, Sequence[DeviceResult]]]) -> None:
         """Hold the devices of several keys, of one node as a rule: it changes once."""
-        holdings, consumption = self._holdings, self._consumption
-        self._mark_stale(
-            [change for key, results in rows for change in holdings.hold(key, results, consumption)]
-        )
+        hold = self._holdings.hold
+        self._mark_stale([each for key, found in rows for each in hold(key, found, self._consumption)])
 
     def release_all(self, keys: Iterable[str]) -> None:
         """Release the devices of several keys, of one node as a rule: it changes once."""
         self._mark_stale([change for key in keys for change in self._holdings.release(key)])
 
     def learn(self, asked: Query, host: HostResources | None = None) -> None:
-        """Learn a query (`Decision.asked`, `Refusal.asked`), served or refused; call once per claim.
-
-        `host`: cpu and memory that the claims' pods request; None: no pods are known.
-        """
+        """Learn a query (`Decision.asked`, `Refusal.asked`), served or refused, once per claim; `host`: cpu and memory of its pods, None: unknown."""
         self.learned.learn(asked, host)
 
     def scorer(self, mix: DemandMix | None = None) -> LeastFragmentation:
@@ -161,7 +156,7 @@ class State:
     def kept(self, key: str, aside: Collection[str]) -> tuple[DeviceResult, ...]:
         """Return the devices that a key keeps from others: that no other key holds as a whole, those `aside` not counted.
 
-        If there are none, and the key is `aside` itself, the state would be the same to `allocate` without it.
+        Where there are none, and the key is `aside` itself, `allocate` sees the same state without it.
         """
         return self._holdings.kept(key, aside)
 
@@ -292,12 +287,8 @@ class State:
                 elif names != more:
                     names = dict.fromkeys((*names, *more))
         for name in names:
-            view = self._views.get(name)
-            if (
-                view is not None
-                and name not in self._stale_views
-                and not view.follow(changes, self._holdings)
-            ):
+            view = self._views.get(name) if name not in self._stale_views else None
+            if view is not None and not view.follow(changes, self._holdings):
                 self._stale_views.add(name)
             self._touch(name)
 

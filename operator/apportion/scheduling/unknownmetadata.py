@@ -33,8 +33,8 @@ OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
 OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
-_AT_ONCE = 256
-"""Objects that are looked at in one pass."""
+_AT_ONCE = 4
+"""Pods, and as many claims, that are looked at in one pass: nobody waits for what is said of them."""
 _MOST_SAID = 4
 """Sentences about one object: it may have thousands of annotations."""
 _MOST_REPORTED = 10_000
@@ -48,8 +48,10 @@ class UnknownMetadata:
         self._snapshot = snapshot
         self._pods = self._claims = -1
         """How far the changes of pods and of claims were read."""
-        self._todo: dict[str, None] = {}
-        """Pods and claims (UIDs) with keys of our domain to look at, what changed last at the end."""
+        self._changed_pods: dict[str, None] = {}
+        """UIDs of pods to look at, what changed last at the end."""
+        self._changed_claims: dict[tuple[str, str], None] = {}
+        """Namespaces and names of claims to look at, in the same order."""
         self._reported: dict[str, tuple[str, ...]] = {}
         """What was said of an object, by UID."""
 
@@ -58,12 +60,13 @@ class UnknownMetadata:
         snapshot = self._snapshot
         self._follow()
         known: dict[str, bool] = {}
-        for _ in range(min(_AT_ONCE, len(self._todo))):
-            uid, _none = self._todo.popitem()
-            pod, claim = snapshot.pods.get(uid), snapshot.claims.get(uid)
+        for _ in range(min(_AT_ONCE, len(self._changed_pods))):
+            pod = snapshot.pods.get(self._changed_pods.popitem()[0])
             if pod is not None and pod.claims and not pod.finished:
                 yield from self._news(pod, chain(of_pod(pod), self._topology(pod, known)))
-            elif claim is not None:
+        for _ in range(min(_AT_ONCE, len(self._changed_claims))):
+            claim = snapshot.claim(*self._changed_claims.popitem()[0])
+            if claim is not None and (claim.annotations or claim.labels):
                 used = snapshot.pod_index.has_users(claim.namespace, claim.name)
                 yield from self._news(claim, chain(of_claim(claim), _not_immediate(claim) if used else ()))
         if len(self._reported) > _MOST_REPORTED:
@@ -77,14 +80,8 @@ class UnknownMetadata:
         if claims is None:
             waiting = snapshot.claims_of(snapshot.claim_index.unallocated)
             claims = [(claim.namespace, claim.name) for claim in waiting]
-        for name in dict.fromkeys(claims):
-            claim = snapshot.claim(*name)
-            if claim is not None and (_is_ours(claim.annotations) or _is_ours(claim.labels)):
-                self._todo[claim.uid] = None
-        for uid in dict.fromkeys(snapshot.pod_index.unbound if pods is None else pods):
-            pod = snapshot.pods.get(uid)
-            if pod is not None and (pod.own_annotations or _is_ours(pod.labels)):
-                self._todo[uid] = None
+        self._changed_claims.update(dict.fromkeys(claims))
+        self._changed_pods.update(dict.fromkeys(snapshot.pod_index.unbound if pods is None else pods))
 
     def _topology(self, pod: Pod, known: dict[str, bool]) -> Iterator[str]:
         """Yield that no node has the label that a group names; `known`: whether some node has a label."""
@@ -154,14 +151,6 @@ def _labels(labels: Iterable[str], annotations: frozenset[str]) -> Iterator[str]
                 yield f"{field}: it is an annotation: metadata.annotations"
             else:
                 yield f"{field}: there is no such label{meant(key, LABELS)}"
-
-
-def _is_ours(keys: Iterable[str]) -> bool:
-    """Say whether some key is of our domain."""
-    for key in keys:  # noqa: SIM110 - a generator would cost each pod without labels more than all of this
-        if key.startswith(OWN_DOMAIN):
-            return True
-    return False
 
 
 def _at(key: str) -> str:

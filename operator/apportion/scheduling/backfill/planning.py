@@ -78,7 +78,7 @@ def circumstances(head: Head, candidates: Candidates) -> object:
 
 
 def basis(found: ReservationPlan, head: Head, candidates: Candidates, snapshot: Snapshot) -> object:
-    """Return what decides which devices of its nodes a plan may choose, whoever holds them; None: more than can be compared."""
+    """Return what decides which devices of its nodes a plan may choose, held or not; None: more than can be compared."""
     state = snapshot.state
     if not isinstance(head, WaitingDemand) or not found.nodes <= state.names().keys():
         return None
