@@ -83,6 +83,9 @@ async def test_partitions_of_a_node_that_is_gone_lose_our_finalizer_alone(
         assert await observe() == both
         await acting.act()
         assert await observe() == ["example.com/theirs"]
+        # Other tests use the same control plane.
+        await client.patch(PARTITIONS, name, {"metadata": {"finalizers": None}})
+        await client.delete(PARTITIONS, name)
 
 
 async def test_a_policy_that_goes_while_statuses_are_compared_is_no_failure(unanswered: Client) -> None:
