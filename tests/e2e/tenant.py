@@ -251,7 +251,8 @@ class Tenant:
             ]
             return [each["metadata"]["name"] for each in found]
 
-        await eventually(left, lambda names: not names, within=PATIENCE)
+        # Containers may take as long as that to stop.
+        await eventually(left, lambda names: not names, within=2 * PATIENCE)
 
     def path(self, kind: str) -> str:
         """Return the address of the namespace's pods, claims or templates of claims, by their kind."""
