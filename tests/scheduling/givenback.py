@@ -12,13 +12,13 @@ from tests.scheduling.queued import fleet
 UNUSED_TIMEOUT = 60.0
 
 
-async def tried(cycle: Cycle) -> list[str]:
-    """Make a pass; return the names of the claims whose allocation it tried to clear."""
+async def tried(cycle: Cycle, event: str = "claim.not_given_back") -> list[str]:
+    """Make a pass; return the names of the claims whose allocation it tried to clear, or of which another `event` is logged."""
     with capture_logs() as logs:
         before = asyncio.all_tasks()
         cycle.once()
         await ended(before)
-    return sorted(line["claim"].split("/")[1] for line in logs if line["event"] == "claim.not_given_back")
+    return sorted(line["claim"].split("/")[1] for line in logs if line["event"] == event)
 
 
 async def ended(before: set[asyncio.Task[Any]]) -> None:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
-from structlog.testing import capture_logs
 
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import PODS
@@ -24,7 +23,7 @@ from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.supervised import Supervised
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling import written
-from tests.scheduling.givenback import ended
+from tests.scheduling.givenback import tried
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import consumer
 
@@ -114,11 +113,7 @@ async def _has_listed(proxy: FaultyProxy, since: int) -> bool:
 
 async def checked(cycle: Cycle) -> list[str]:
     """Make a pass; return the names of the claims that it tried to change for controller-manager."""
-    with capture_logs() as logs:
-        before = asyncio.all_tasks()
-        cycle.once()
-        await ended(before)
-    return sorted(line["claim"].split("/")[1] for line in logs if line["event"] == "claim.not_rechecked")
+    return await tried(cycle, "claim.not_rechecked")
 
 
 def _reserved(world: ObservedCluster, by: str = "apportion-operator") -> Json:

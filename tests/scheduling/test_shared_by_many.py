@@ -87,7 +87,7 @@ async def test_a_pass_does_next_to_nothing_for_pods_that_can_never_be_served(
             world.claim(f"c{number}", request(device_class))
             world.pod(f"p{number}", f"c{number}", gates=_GATED, spec={"schedulerName": "nobodys"})
         cycle = world.cycle(unanswered)
-        for _ in range(120):
+        for _ in range(450):
             cycle.once()
         counts.append(steps(cycle.once))
         assert ("p0" if device_class == "gpu" else "c0") in {about for about, _ in world.warned}

@@ -33,8 +33,8 @@ OF_PODS: Final = OF_GROUPS | {MAX_RUNTIME, RANK_TABLE, HCCL_RANK_TABLE}
 OF_CLAIMS: Final = frozenset((GATE, KEEP_FOR, CONSUMERS_CHECKED))
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
-_AT_ONCE = 4
-"""Pods, and as many claims, that are looked at in one pass: nobody waits for what is said of them."""
+_AT_ONCE = 1
+"""Pods, and claims, that are looked at in one pass: nobody waits for what is said of them."""
 _MOST_SAID = 4
 """Sentences about one object: it may have thousands of annotations."""
 _MOST_REPORTED = 10_000
