@@ -41,9 +41,16 @@ def test_shared_data_of_another_kind_is_named_with_what_it_lacks(tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize("content", [b"a,b\n", gzip.compress(b"a,b\n")[:-9], gzip.compress(b"\xff")])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"a,b\n", id="not gzipped"),
+        pytest.param(gzip.compress(b"a,b\n")[:-9], id="torn"),
+        pytest.param(gzip.compress(b"\xff"), id="no text"),
+    ],
+)
 def test_a_file_that_is_not_what_its_name_says_is_named(content: bytes, tmp_path: Path) -> None:
-    """Not gzipped, torn, or no text."""
+    """The error says the file's name whatever is wrong with its bytes."""
     (tmp_path / f"{PODS}.gz").write_bytes(content)
     with pytest.raises(BrokenInput, match=f"{PODS}.gz: "):
         read_rows(tmp_path, PODS)
