@@ -7,7 +7,8 @@ claims, slices, Partitions, Events, what the fake kubelets injected, and the sta
 
 import fnmatch
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,15 @@ class Example:
         return [name for name in self.pods() if name not in names] if last else None
 
     def differences(self, view: "View") -> list[str]:
-        """Return in words what is not as expected; empty when everything is."""
+        """Return in words what is not as expected; empty when everything is.
+
+        Pods that are `alike` may have each other's places: which of them gets its claim first is controller-manager's.
+        """
+        rest = {key: value for key, value in self.expect.items() if key != "alike"}
+        if alike := self.expect.get("alike"):
+            orders = (dict(zip(alike, order, strict=True)) for order in permutations(alike))
+            ways = (replace(self, expect=_renamed(rest, names)).differences(view) for names in orders)
+            return min(ways, key=len)
         found = list(self._pods(view))
         found += self._devices(view)
         found += self._partitions(view)
@@ -136,6 +145,16 @@ class Example:
             texts = view.events.get(name, [])
             if not any(all(word in text for word in words) for text in texts):
                 yield f"no Event on {name} names {words}: {texts}"
+
+
+def _renamed(expected: Any, names: Mapping[str, str]) -> Any:
+    """Return an expectation with other names of pods, those of claims (`pod/entry`) included."""
+    if isinstance(expected, Mapping):
+        return {_renamed(key, names): _renamed(value, names) for key, value in expected.items()}
+    if isinstance(expected, list):
+        return [_renamed(each, names) for each in expected]
+    pod, *entry = expected.split("/", 1) if isinstance(expected, str) else (expected,)
+    return "/".join((names[pod], *entry)) if pod in names else expected
 
 
 @dataclass(frozen=True, slots=True)
