@@ -15,9 +15,11 @@ CODE = ROOT / "operator/apportion"
 WRITES = frozenset({"warning", "normal", "warn", "note", "_about"})
 """Functions with a reason among their first arguments."""
 STATUSES = (
+    "api/unresolved.py",
     "partitions/status.py",
     "partitions/unresolved.py",
     "scheduling/quota/status.py",
+    "scheduling/quota/unresolved.py",
     "scheduling/defrag/status.py",
     "scheduling/defrag/planning.py",
     "scheduling/defrag/campaigns.py",
@@ -27,7 +29,16 @@ STATUSES = (
 )
 """Modules that write conditions."""
 NONE = frozenset(
-    {"Accepted", "Completed", "Exclusive", "Ready", "Resolved", "Served", "Warm"}  # types of conditions
+    {
+        "Accepted",
+        "Completed",
+        "Exclusive",
+        "Joined",
+        "Ready",
+        "Resolved",
+        "Served",
+        "Warm",
+    }  # types of conditions
     | {"Complete", "Cut", "NothingWaits", "Planned", "Valid"}  # all is well
     | {"Moved", "Picture", "Succeeded"}
 )

@@ -116,7 +116,7 @@ class App:
             manager=MANAGER,
         )
         self._quotas = QuotaStatuses(
-            client, self.snapshot, self.cycle.quotas, fence=self.lease.fence, now=now
+            client, self.snapshot, self.recorder, self.cycle.quotas, fence=self.lease.fence, now=now
         )
         self._defrag = DefragPolicies(
             client,

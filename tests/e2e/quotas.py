@@ -179,13 +179,13 @@ class Quotas:
     async def test_quotas_that_cannot_work_as_written_say_so_and_others_are_served(
         self, installation: Installation, tenants: tuple[Tenant, Tenant]
     ) -> None:
-        """A limit below the guarantee is refused; an unknown class and an unknown capacity get a condition, two for one namespace both."""
+        """A limit below the guarantee is refused; an unknown class and a mistyped capacity get a condition, two for one namespace both; alone in a cohort, too."""
         red, blue = tenants
         wrong = {"name": "gpus", "deviceClass": GPU, "guaranteed": 2, "limit": 1}
         with pytest.raises(ApiError, match="guaranteed must not exceed limit"):
             await installation.cluster.api.create(*quota("wrong", wrong, team="red"))
         unknown = {"name": "r", "deviceClass": "nobody-has-it", "limit": 1}
-        strange = {"name": "r", "capacity": "colour", "limit": 1}
+        strange = {"name": "r", "capacity": "memori", "limit": 1}
         async with (
             objects(installation, quota("first", unknown, team="red")),
             objects(installation, quota("second", strange, team="red", cohort="second")),
@@ -194,17 +194,30 @@ class Quotas:
                 await tenant.make(claim("c", request(GPU)))
                 await tenant.make(pod("p", "c"))
                 await tenant.running("p")
+            at = "spec.resources[0]"
             for name, reason, words in (
-                ("first", "UnknownClass", "spec.resources[0].deviceClass: DeviceClass nobody-has-it"),
-                ("second", "NotPublished", "spec.resources[0]: no published device has capacity colour"),
+                ("first", "UnknownClass", f"{at}.deviceClass: DeviceClass nobody-has-it does not exist"),
+                (
+                    "second",
+                    "NotPublished",
+                    f"{at}.capacity: no node offers a device with capacity memori; did you mean memory?",
+                ),
             ):
                 found = await eventually(
                     lambda name=name: status(installation, name),  # type: ignore[misc]
-                    lambda now: len(conditions(now)) == 3,
+                    lambda now: conditions(now).get("Exclusive") == "Overlap",
                     within=PATIENCE,
                 )
-                assert (conditions(found)["Accepted"], conditions(found)["Exclusive"]) == (reason, "Overlap")
+                assert (conditions(found)["Accepted"], conditions(found)["Resolved"]) == ("Valid", reason)
                 texts = {each["type"]: each["message"] for each in found["conditions"]}
-                assert words in texts["Accepted"]
+                assert texts["Resolved"] == words
+                await red.event(name, "Unresolved", words)
                 assert f"namespace {red.namespace} is selected by" in texts["Exclusive"]
                 assert "and obeys first, which is the oldest" in texts["Exclusive"]
+            assert conditions(found)["Joined"] == "Alone"
+            async with objects(installation, quota("third", strange, team="blue", cohort="second")):
+                await eventually(
+                    lambda: status(installation, "second"),
+                    lambda now: conditions(now).get("Joined") == "Valid",
+                    within=PATIENCE,
+                )

@@ -88,6 +88,7 @@ DEFINITIONS = (
             ("Pending", "integer", ".status.pending"),
             ("Share", "integer", ".status.share"),
             ("Served", "string", ".status.conditions[?(@.type=='Served')].reason"),
+            ("Resolved", "string", ".status.conditions[?(@.type=='Resolved')].reason"),
             _AGE,
         ),
     ),

@@ -160,8 +160,10 @@ class AcceleratorQuotaStatus(Model):
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that this status describes."""
     conditions: Conditions = ()
-    """Details, by type. Accepted: False when the quota cannot work as written. Exclusive: False when another quota
-    selects some of its namespaces, too. Served: False while demands wait, with the reason."""
+    """Details, by type. Accepted: False when the quota cannot work as written. Resolved: False while a name in the spec is that of
+    nothing in the cluster (a DeviceClass, a profile, a model, a capacity; no namespace is selected); the rest of the quota is followed all the same.
+    Exclusive: False when another quota selects some of its namespaces, too. Served: False while demands wait, with the reason. Joined, where
+    there is a cohort: False while no other quota is of it."""
 
 
 class AcceleratorQuota(Model):

@@ -19,6 +19,7 @@ from apportion.api.contract import AGENT_FINALIZER
 from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
 from apportion.api.policy import AllocationPolicy
+from apportion.api.unresolved import newly_unresolved
 from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import LAYOUTS, PARTITIONS, POLICIES, ResourceKind
@@ -33,7 +34,7 @@ from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
 from apportion.partitions.ongoing import Ongoing
-from apportion.partitions.status import layout_status, newly_unresolved, policy_status
+from apportion.partitions.status import layout_status, policy_status
 
 _log = structlog.get_logger()
 _GONE_AFTER = 60.0
@@ -224,7 +225,7 @@ class PartitionController:
                 "Overlap",
                 f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older",
             )
-        if (news := newly_unresolved(policy, status)) is not None:
+        if (news := newly_unresolved(policy.status.conditions, status)) is not None:
             self._recorder.warning(about, "Unresolved", news)
         await self._status(POLICIES, metadata, policy.status.to_json(), status)
 

@@ -14,6 +14,7 @@ from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LAYOUT_HOLD, LayoutPartition, PartitionLayout
 from apportion.api.meant import meant
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
+from apportion.api.unresolved import not_published
 from apportion.cel import Programs
 from apportion.cluster.indexes.deviceindex import card_of, device_of
 from apportion.cluster.kinds import LAYOUTS
@@ -24,7 +25,6 @@ from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
-from apportion.partitions.unresolved import not_published
 
 
 @dataclass(slots=True)

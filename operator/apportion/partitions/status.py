@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apportion.api.conditions import condition
 from apportion.api.policy import AllocationPolicy
+from apportion.api.unresolved import resolved
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
 from apportion.partitions.sharednodes import taken_by_older
@@ -49,13 +50,6 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
     }
 
 
-def newly_unresolved(policy: AllocationPolicy, status: Mapping[str, Any]) -> str | None:
-    """Return what the new status of a policy says of names that stand for nothing; None: nothing, or the old one says the same."""
-    said = {each.message for each in policy.status.conditions}
-    [found] = [each for each in status["conditions"] if each["type"] == "Resolved"]
-    return found["message"] if found["message"] not in {"", *said} else None
-
-
 def policy_status(
     policy: AllocationPolicy, snapshot: Snapshot, now: datetime, short: Mapping[str, int] = NONE_SHORT
 ) -> dict[str, Any]:
@@ -71,11 +65,8 @@ def policy_status(
     message = "; ".join(filter(None, taken))
     reason = "Overlap" if message else "Valid"
     accepted = condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
-    missing = [*unresolved(policy.spec, snapshot)]
-    reason = missing[0].reason if missing else "Valid"
-    message = "; ".join(each.text for each in missing)[:4096]
-    resolved = condition("Resolved", "Valid", reason, message, policy.status.conditions, metadata, now)
-    conditions = [accepted, resolved]
+    missing = unresolved(policy.spec, snapshot)
+    conditions = [accepted, resolved(missing, policy.status.conditions, metadata, now)]
     if policy.spec.partitions.warm:
         message = "; ".join(_short(policy, short, snapshot))
         reason = "NoRoom" if message else "Complete"

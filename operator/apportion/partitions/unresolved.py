@@ -1,28 +1,19 @@
 """unresolved(): names in an AllocationPolicy that are those of nothing that the cluster has now.
 
-In: a policy's spec, the snapshot. Out: sentences that name the field, with what was probably meant. The policy is followed all the same: a class, or a node
-that brings a profile, may come later, as with references that Gateway API's condition ResolvedRefs is about.
+In: a policy's spec, the snapshot. Out: sentences that name the field, with what was probably meant.
 """
 
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from apportion.api.ladder import LadderRung
 from apportion.api.meant import meant
 from apportion.api.policy import AllocationPolicySpec
+from apportion.api.unresolved import Unresolved, not_published, unknown_class
 from apportion.cluster.snapshot import Snapshot
 
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
-
-
-class Unresolved(NamedTuple):
-    """One such name."""
-
-    reason: str
-    """One word."""
-    text: str
 
 
 def unresolved(spec: AllocationPolicySpec, snapshot: Snapshot) -> Iterator[Unresolved]:
@@ -30,10 +21,7 @@ def unresolved(spec: AllocationPolicySpec, snapshot: Snapshot) -> Iterator[Unres
     known = snapshot.managed.known
     for index, name in enumerate(spec.device_classes.names):
         if name not in known:
-            yield Unresolved(
-                "UnknownClass",
-                f"spec.deviceClasses.names[{index}]: DeviceClass {name} does not exist{meant(name, known)}",
-            )
+            yield unknown_class(f"spec.deviceClasses.names[{index}]", name, known)
     if spec.device_classes.selector is not None and not any(
         spec.device_classes.selector.matches(each.labels) for each in snapshot.classes.values()
     ):
@@ -51,13 +39,6 @@ def unresolved(spec: AllocationPolicySpec, snapshot: Snapshot) -> Iterator[Unres
     for index, entry in enumerate(spec.sharing):
         if not any(entry.node_selector.matches(node.labels) for node in snapshot.nodes.values()):
             yield Unresolved("NoNodes", f"spec.sharing[{index}].nodeSelector: it selects no node")
-
-
-def not_published(field: str, what: str, name: str, known: Collection[str]) -> Unresolved:
-    """Return the sentence about a name that no device has."""
-    return Unresolved(
-        "NotPublished", f"{field}: no node offers a device with {what} {name}{meant(name, known)}"
-    )
 
 
 def _rung(

@@ -4,6 +4,7 @@ In: namespaces and quotas as they come and go. Out: the quota of each namespace:
 ones the first by name; and which quotas select namespaces that others select, too.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ class Assignment:
     """By namespace, the name of the quota that it obeys."""
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By namespace that several quotas select: their names, first the one that it obeys."""
+    cohorts: Mapping[str, int] = field(default_factory=dict)
+    """By name of a cohort, how many quotas it has."""
 
 
 class QuotaIndex:
@@ -69,6 +72,7 @@ class QuotaIndex:
                 {quota.metadata.name: quota for quota in self._ordered},
                 {name: found[0] for name, found in selected.items()},
                 {name: found for name, found in selected.items() if len(found) > 1},
+                Counter(quota.spec.cohort for quota in self._ordered if quota.spec.cohort),
             )
         return self._assignment
 

@@ -10,15 +10,20 @@ from datetime import datetime
 from typing import Any
 
 from apportion.api.conditions import condition
+from apportion.api.meant import meant
 from apportion.api.quota import QuotaReason
+from apportion.api.unresolved import resolved
 from apportion.cluster.snapshot import Snapshot
 from apportion.quota.resource import Resource
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT
+from apportion.scheduling.quota.unresolved import unresolved
 
 MOST_NAMED = 10
 """Namespaces that a message names."""
+_MOST_COMPARED = 64
+"""Cohorts among which the one is looked for that was probably meant."""
 
 
 def quota_status(
@@ -27,16 +32,22 @@ def quota_status(
     """Return the status of a quota; `waiting`: for each demand that waits the limit for which it does, None: it waits for devices."""
     metadata, old = use.quota.metadata, use.quota.status.conditions
     pending = Counter(each.resource.name for each in waiting if each is not None)
-    flaws = [*_flaws(use, totals, snapshot)]
-    reason = flaws[0][0] if flaws else "Valid"
+    flaws = "; ".join(_unmanaged(use, snapshot))
     accepted = condition(
-        "Accepted", "Valid", reason, "; ".join(text for _, text in flaws)[:4096], old, metadata, now
+        "Accepted", "Valid", "UnmanagedClass" if flaws else "Valid", flaws[:4096], old, metadata, now
     )
     contested = "; ".join(_contested(use, snapshot))
     exclusive = condition(
         "Exclusive", "Valid", "Overlap" if contested else "Valid", contested[:4096], old, metadata, now
     )
     served = condition("Served", "NothingWaits", *_why(use, waiting), old, metadata, now)
+    missing = unresolved(use, totals, snapshot)
+    conditions = [accepted, exclusive, served, resolved(missing, old, metadata, now)]
+    if use.quota.spec.cohort is not None:
+        alone = _alone(use.quota.spec.cohort, snapshot)
+        conditions.append(
+            condition("Joined", "Valid", "Alone" if alone else "Valid", alone, old, metadata, now)
+        )
     return {
         "namespaces": len(use.namespaces),
         "pending": len(waiting),
@@ -53,7 +64,7 @@ def quota_status(
             for index, (resource, used) in enumerate(zip(use.resources, use.used, strict=True))
         ],
         "observedGeneration": metadata.generation,
-        "conditions": [accepted, exclusive, served],
+        "conditions": conditions,
     }
 
 
@@ -84,24 +95,28 @@ def _why(use: QuotaUse, waiting: Sequence[Excess | None]) -> tuple[str, str]:
     return (EXCEEDS_LIMIT if over else "WaitsForDevices"), "; ".join(texts)
 
 
-def _flaws(use: QuotaUse, totals: Totals, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield reasons why the quota cannot work as written, each with a message."""
+def _unmanaged(use: QuotaUse, snapshot: Snapshot) -> Iterator[str]:
+    """Yield a sentence for each DeviceClass that exists, and whose devices somebody else allocates."""
     managed = snapshot.managed
     for index, resource in enumerate(use.resources):
-        at, name = f"spec.resources[{index}]", resource.device_class
-        if name and name not in managed.known:
-            yield "UnknownClass", f"{at}.deviceClass: DeviceClass {name} does not exist"
-        elif name and name not in managed.policies:
-            yield "UnknownClass", f"{at}.deviceClass: DeviceClass {name} is not managed by apportion"
-        elif not totals.of(resource.selection):
-            fields = (
-                ("profile", resource.profile),
-                ("model", resource.model),
-                ("capacity", resource.capacity),
+        name = resource.device_class
+        if name in managed.known and name not in managed.policies:
+            yield (
+                f"spec.resources[{index}].deviceClass: DeviceClass {name} is not managed by apportion,"
+                " so its devices are counted, and no limit of them is kept"
             )
-            asked = " and ".join(f"{field} {value}" for field, value in fields if value)
-            if asked:
-                yield "NotPublished", f"{at}: no published device has {asked}"
+
+
+def _alone(cohort: str, snapshot: Snapshot) -> str:
+    """Return that a quota is the only one of its cohort, with the cohort that was probably meant; empty: it is not."""
+    cohorts = snapshot.quota_index.assignment.cohorts
+    if cohorts.get(cohort, 0) > 1:
+        return ""
+    others = cohorts.keys() - {cohort} if len(cohorts) <= _MOST_COMPARED else ()
+    return (
+        f"spec.cohort: no other AcceleratorQuota is of cohort {cohort}, so guarantees and weights give nobody a turn before others"
+        f"{meant(cohort, others)}"
+    )
 
 
 def _contested(use: QuotaUse, snapshot: Snapshot) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """QuotaStatuses: writes the statuses of quotas, once a second at most and only where they changed.
 
-In: the use of quotas, what waits. Out: patches of their status. It also keeps the cluster's totals, by which shares are measured.
+In: the use of quotas, what waits. Out: patches of their status, and Events about names that stand for nothing. It also keeps the cluster's totals, by which shares are measured.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ import structlog
 
 from apportion.api.conditions import same
 from apportion.api.quota import AcceleratorQuota
+from apportion.api.unresolved import newly_unresolved
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import QUOTAS
+from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.quota.use import Excess, QuotaUse
@@ -31,6 +33,7 @@ class QuotaStatuses:
         self,
         client: Client,
         snapshot: Snapshot,
+        recorder: Recorder,
         admission: Admission,
         *,
         fence: Callable[[], None],
@@ -38,6 +41,7 @@ class QuotaStatuses:
     ) -> None:
         self._client = client
         self._snapshot = snapshot
+        self._recorder = recorder
         self._admission = admission
         self._fence = fence
         self._now = now
@@ -80,6 +84,8 @@ class QuotaStatuses:
         status = quota_status(use, waiting, self._admission.totals, self._snapshot, self._now())
         if same(quota.status.to_json(), status):
             return
+        if (news := newly_unresolved(quota.status.conditions, status)) is not None:
+            self._recorder.warning(About(QUOTAS, metadata.name, metadata.uid), "Unresolved", news)
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
         try:
             self._fence()
