@@ -68,8 +68,8 @@ class Example:
         rest = {key: value for key, value in self.expect.items() if key != "alike"}
         if alike := self.expect.get("alike"):
             orders = (dict(zip(alike, order, strict=True)) for order in permutations(alike))
-            ways = (replace(self, expect=_renamed(rest, names)).differences(view) for names in orders)
-            return min(ways, key=len)
+            orderings = (replace(self, expect=_renamed(rest, names)).differences(view) for names in orders)
+            return min(orderings, key=len)
         found = list(self._pods(view))
         found += self._devices(view)
         found += self._partitions(view)
