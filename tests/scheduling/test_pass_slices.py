@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
-from apportion.scheduling.waitingqueue import AT_ONCE, WaitingQueue, waiting_demands
+from apportion.scheduling.pace import AT_ONCE
+from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.clock import Ticking
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.sliced import between, until

@@ -34,6 +34,17 @@ def test_what_came_last_is_due_before_a_flood() -> None:
     assert next(telling.due([*things, late])) is late
 
 
+def test_what_is_made_anew_about_the_same_object_is_due_once() -> None:
+    """Its object is what was told of; thousands of them keep nobody else from being told of."""
+    clock, things = Clock(), [Thing() for _ in range(3 * AT_ONCE)]
+    telling = Telling[tuple[Thing]](clock, about=lambda made: made[0])
+    reported: list[Thing] = []
+    for _ in range(4):
+        reported += [thing for (thing,) in telling.due([(thing,) for thing in things])]
+    assert len(reported) == len(things)
+    assert {*reported} == {*things}
+
+
 @given(st.lists(st.sets(st.integers(0, 30)), min_size=1, max_size=20))
 def test_all_that_stays_so_is_due_in_the_end(rounds: list[set[int]]) -> None:
     """Whatever comes and goes between."""

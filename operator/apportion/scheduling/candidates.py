@@ -21,9 +21,10 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import as_claim, backed
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
+from apportion.scheduling.noderoom import NodeRoom, promised_node
 from apportion.scheduling.podneeds import constraints_of, is_allocated, requested
 from apportion.scheduling.shape import Shape
-from apportion.scheduling.sharing import fits_alone, parts
+from apportion.scheduling.sharing import parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -38,10 +39,8 @@ class Candidates:
         self._snapshot = snapshot
         self._exclusions = exclusions
         self._still_prepared = still_prepared
-        self._capacity = HostCapacity((), snapshot.pod_index.load, snapshot.pod_index.removable)
-        self._hosts = self._pods = -1
-        """How far the changes of nodes and pods were read."""
-        self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
+        self._room = NodeRoom(snapshot)
+        self._neighbours = Neighbours(snapshot, lambda pod: pod.node or promised_node(pod, snapshot))
         self._pass = 0
 
     def begin(self, number: int) -> None:
@@ -53,27 +52,18 @@ class Candidates:
         """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
         return self._snapshot.devices.idle
 
+    def reading(self) -> Iterator[None]:
+        """Read the capacity of all nodes; yields where others may run."""
+        return self._room.steps()
+
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
 
-        It is always the same object; what changed since the last call is looked at again.
+        It is always the same object; what changed since it was read last is looked at again.
         """
-        snapshot, capacity = self._snapshot, self._capacity
-        capacity.back(snapshot.managed.extended_resources.keys())
-        self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
-        nodes = (node.name for node in snapshot.nodes.values())
-        for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
-            capacity.put(name, snapshot.node(name))
-        self._pods, pods = snapshot.changes.pods.since(self._pods)
-        for uid in {*snapshot.pod_index.unbound, *capacity.promised} if pods is None else {*pods}:
-            pod = snapshot.pods.get(uid)
-            unbound = pod is not None and uid in snapshot.pod_index.unbound
-            node = _promised_node(pod, snapshot) if pod is not None and unbound else None
-            if pod is not None and node is not None:
-                capacity.take(node, pod)
-            else:
-                capacity.drop(uid)
-        return capacity
+        for _ in self._room.steps():
+            pass
+        return self._room.capacity
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity, *, preempting: bool = False) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods.
@@ -287,14 +277,4 @@ class Candidates:
 
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
     """Return the demand's pods that are not bound and that no allocation sends to a node."""
-    return [pod for pod in demand.pods if pod.node is None and _promised_node(pod, snapshot) is None]
-
-
-def _promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
-    """Return the node to which an allocation, assumed ones included, sends an unbound pod, if it could take it."""
-    for claim in snapshot.named_claims(pod):
-        allocation = snapshot.allocation(claim) if claim is not None else None
-        if allocation is not None and allocation.node is not None:
-            # A pod that shares its claims with others may not fit on the node that was chosen for them.
-            return allocation.node if fits_alone(pod, allocation.node, snapshot) else None
-    return None
+    return [pod for pod in demand.pods if pod.node is None and promised_node(pod, snapshot) is None]

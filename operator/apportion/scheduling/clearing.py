@@ -117,6 +117,10 @@ class UnusedAllocations:
         self._manager = manager
         self._unused = FollowedClaims(snapshot, clock, self._is_unused)
 
+    def steps(self) -> Iterator[None]:
+        """Look at what changed; yields where others may run."""
+        return self._unused.steps()
+
     def due(self) -> Iterator[tuple[Claim, str]]:
         """Yield the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout, or can be used no more; and why for people."""
         now, managed = self._clock(), self._snapshot.managed

@@ -41,6 +41,7 @@ from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.ranktables import RankTables
 from apportion.scheduling.reports import Reports
 from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.takebacks import TakeBacks
 from apportion.scheduling.tidying import Tidying
 from apportion.scheduling.waitingqueue import WaitingQueue
 from apportion.settings import CycleSettings
@@ -92,13 +93,13 @@ class Cycle:
         self._clock = clock
         self._manager = manager
         self._exclusions = Exclusions(clock)
-        self._still_prepared = StillPrepared(snapshot, clock)
+        still_prepared = StillPrepared(snapshot, clock)
         decider = Decider(
             snapshot,
             writes,
             recorder,
             self._exclusions,
-            self._still_prepared,
+            still_prepared,
             clock=clock,
             manager=manager,
             now=now,
@@ -139,6 +140,7 @@ class Cycle:
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
         self._rank_tables = RankTables(snapshot, recorder)
+        self._take_backs = TakeBacks(snapshot, recorder, self._exclusions, still_prepared, self._rank_tables)
         self._autoscaling = Autoscaling(
             snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
         )
@@ -159,10 +161,7 @@ class Cycle:
 
     async def run(self) -> None:
         """Act until cancelled; writes that are under way are waited for."""
-        # Deallocations of the time when another replica acted exclude no node: that replica dealt with them. Containers
-        # of former pods may run all the same.
-        while self._snapshot.deallocations:
-            self._still_prepared.note(self._snapshot.deallocations.popleft())
+        self._take_backs.skip()
         evaluating = asyncio.create_task(
             evaluate(
                 self._preparing,
@@ -213,7 +212,7 @@ class Cycle:
         with metrics.CYCLE_SECONDS.time():
             # 1. What became of writes without an answer, and what did others do to our allocations?
             self._writes.settle()
-            self._note_deallocations()
+            yield from self._take_backs.note()
             self._settle_overlaps()
             yield None
 
@@ -221,9 +220,11 @@ class Cycle:
             demands, unservable = yield from self._waiting.gather()
             self._gathered = self._clock()
             yield None
+            yield from self._extended.steps()
             self._writes.make(self._extended.templates())
-            self._reports.tell(len(demands), unservable)
+            yield from self._reports.tell(len(demands), unservable)
             self._writes.keep(demand.key for demand in demands)
+            yield from self.decider.candidates.reading()
             self.preemptions.begin(demands)
             self.places.begin(demands)
             yield None
@@ -234,10 +235,11 @@ class Cycle:
             for work in self._queue.walk(self._number, *news, longest=longest, evaluates=evaluates):
                 yield work
                 if self._snapshot.deallocations:
-                    self._note_deallocations()
+                    yield from self._take_backs.note()
             if self._queue.ended_early:
                 self._debouncer.wake()
             else:
+                yield from self.decider.candidates.reading()
                 self.preemptions.consider(demands, self._queue.groups)
                 yield None
 
@@ -255,36 +257,13 @@ class Cycle:
             )
             self._writes.ungate(pods, self._rank_tables.of(pods))
             yield None
-            self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
+            yield from self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
 
     # What others did. -------------------------------------------------------------------------------------------
-
-    def _note_deallocations(self) -> None:
-        """Exclude nodes that kube-scheduler refused, and nodes where a claim may still be prepared."""
-        while self._snapshot.deallocations:
-            event = self._snapshot.deallocations.popleft()
-            self._still_prepared.note(event)
-            node = self._snapshot.node(event.allocation.node or "")
-            for pod in self._snapshot.users(event.claim):
-                placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
-                if placeable:
-                    self._rank_tables.lost(pod, event.allocation)
-                if node is not None and event.is_refusal_for(pod.uid) and placeable:
-                    metrics.TAKE_BACKS.inc()
-                    seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
-                    events.node_refused(self._recorder, pod, node.name, seconds)
-                    _log.info(
-                        "claim.taken_back",
-                        claim=event.claim.key,
-                        pod=pod.key,
-                        node=node.name,
-                        seconds=seconds,
-                    )
-        self._exclusions.forget_pods(lambda uid: uid in self._snapshot.pods)
 
     def _settle_overlaps(self) -> frozenset[str]:
         """Clear or report overlapping allocations; returns the UIDs of their claims."""

@@ -16,6 +16,9 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.waiting import (
+    MOST_CLAIMS,
+    MOST_PODS,
+    LeftOut,
     RefusedConfiguration,
     UnknownClasses,
     UnknownScheduler,
@@ -106,6 +109,9 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
         )
         recorder.warning(about_pod(found.pod), "UnknownScheduler", text)
         return
+    if isinstance(found, LeftOut):
+        recorder.warning(about_pod(found.pod), "TooManyAtOnce", _left_out(found.pod))
+        return
     if isinstance(found, RefusedConfiguration):
         recorder.warning(
             about_claim(found.claim), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}"
@@ -125,6 +131,20 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
             f" and others ({', '.join(sorted(found.others))}); nobody can allocate both kinds in one claim: split it"
         )
     recorder.warning(about_claim(found.claim), reason, f"claim {found.claim.key}: {text}")
+
+
+def _left_out(pod: Pod) -> str:
+    """Return why a pod is no part of a demand."""
+    if len(pod.claims) > MOST_CLAIMS:
+        return (
+            f"spec.resourceClaims: these are {len(pod.claims)} claims, all of whose devices have to be on one node; a pod is given devices"
+            f" for {MOST_CLAIMS} claims at most"
+        )
+    return (
+        f"spec.resourceClaims: its claims, and pods that share them, hang together with more than {MOST_PODS} pods or {MOST_CLAIMS} claims,"
+        " all of whose devices have to be on one node; devices are chosen for so many at once, for small pods before large ones, and this pod"
+        " waits until those have theirs"
+    )
 
 
 def unknown_metadata(recorder: Recorder, found: Pod | Claim, said: Iterable[str]) -> None:

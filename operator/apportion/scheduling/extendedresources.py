@@ -18,6 +18,7 @@ from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.dra.pod import Pod
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import ready
 
 _PATIENCE = 5.0
@@ -79,10 +80,13 @@ class ExtendedResources:
         """By pod (UID)."""
         self._since: dict[str, float] = {}
         """Pods (UIDs) to speak of, and when each was first seen so."""
+        self._changed: dict[str, None] = {}
+        """Pods (UIDs) to look at; steps that are abandoned lose none of them."""
 
     def templates(self) -> set[Template]:
         """Return the templates from which claims of waiting pods are to be made, and were not yet."""
-        self._follow()
+        for _ in self.steps():
+            pass
         return set().union(*self._templates.values())
 
     def left(self) -> Iterator[LeftPod]:
@@ -102,7 +106,8 @@ class ExtendedResources:
                         plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)
                     yield LeftPod(pod, resource, name, labels.get(MANAGED) == "true", plugins[resource])
 
-    def _follow(self) -> None:
+    def steps(self) -> Iterator[None]:
+        """Look at the pods that changed; yields where others may run."""
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.pods.since(self._cursor)
         if changed is None or managed.extended_resources != self._known:
@@ -110,7 +115,12 @@ class ExtendedResources:
                 managed.extended_resources,
                 [*snapshot.pods, *self._since, *self._templates],
             )
-        for uid in dict.fromkeys(changed):
+        self._changed.update(dict.fromkeys(changed))
+        pace = Pace()
+        for uid in tuple(self._changed):
+            if pace.rests():
+                yield
+            self._changed.pop(uid, None)
             pod = snapshot.pods.get(uid)
             waits = pod is not None and pod.node is None and ready(pod)
             wanted = frozenset(_templates(pod, managed)) if pod is not None and waits else frozenset()

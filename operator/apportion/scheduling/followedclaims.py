@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.scheduling.pace import Pace
 
 
 class FollowedClaims:
@@ -22,15 +23,27 @@ class FollowedClaims:
         self._cursor = -1
         self._since: dict[tuple[str, str], tuple[Claim, float]] = {}
         """The claim then, and the time, by namespace and name: a claim that goes away is known by its name only. The longest first."""
+        self._changed: dict[tuple[str, str], None] = {}
+        """Claims (namespace and name) to look at; steps that are abandoned lose none of them."""
 
     def follow(self) -> None:
         """Look at what changed."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """Look at what changed; yields where others may run."""
         index = self._snapshot.claim_index
         self._cursor, changed = self._snapshot.changes.claims.since(self._cursor)
         if changed is None:
             allocated = self._snapshot.claims_of(index.allocated)
             changed = [*self._since, *((claim.namespace, claim.name) for claim in allocated)]
-        for name in dict.fromkeys(changed):
+        self._changed.update(dict.fromkeys(changed))
+        pace = Pace()
+        for name in tuple(self._changed):
+            if pace.rests():
+                yield
+            self._changed.pop(name, None)
             uid = index.named(*name)
             claim = self._snapshot.claims.get(uid) if uid is not None else None
             if claim is None:

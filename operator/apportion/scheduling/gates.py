@@ -19,6 +19,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.onepod import OnePod
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import claims_of
 
@@ -36,6 +37,8 @@ class Gates:
         self._cursor = -1
         """How far the changes of pods were read."""
         self._managed: ManagedClasses | None = None
+        self._changed: dict[str, None] = {}
+        """Pods (UIDs) to look at; steps that are abandoned lose none of them."""
         self._allocated: dict[str, None] = {}
         """Gated pods (UIDs) without a claim of ours that has no allocation, or one that nobody can allocate."""
         self._members: dict[tuple[str, str], dict[str, None]] = {}
@@ -56,7 +59,7 @@ class Gates:
 
         `contested` are the UIDs of claims whose devices overlap.
         """
-        self._follow()
+        yield from self._follow()
         snapshot = self._snapshot
         uncertain = bool(snapshot.left_out(POLICIES))
 
@@ -91,14 +94,19 @@ class Gates:
             opened.append(pod)
         return opened
 
-    def _follow(self) -> None:
+    def _follow(self) -> Iterator[None]:
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.pods.since(self._cursor)
         if changed is None or managed is not self._managed:
             self._managed, changed = managed, [*snapshot.pod_index.gated]
             for known in (self._allocated, self._members, self._groups):
                 known.clear()
-        for uid in dict.fromkeys(changed):
+        self._changed.update(dict.fromkeys(changed))
+        pace = Pace(AT_ONCE)
+        for uid in tuple(self._changed):
+            if pace.rests():
+                yield
+            del self._changed[uid]
             pod = snapshot.pods.get(uid)
             group = self._groups.pop(uid, None)
             if group is not None:

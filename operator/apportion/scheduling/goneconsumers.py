@@ -30,6 +30,10 @@ class GoneConsumers:
         self._asked: dict[str, tuple[float, float]] = {}
         """By claim, when it is due again, and how long that pause is."""
 
+    def steps(self) -> Iterator[None]:
+        """Look at what changed; yields where others may run."""
+        return self._outdated.steps()
+
     def due(self) -> Iterator[Claim]:
         """Yield the claims that are reserved for a pod that has been gone for long; the caller changes them."""
         now = self._clock()

@@ -17,6 +17,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import ready
 
 _PATIENCE = 5.0
@@ -46,10 +47,13 @@ class GuardedClaims:
         self._managed: ManagedClasses | None = None
         self._since: dict[tuple[str, str], float] = {}
         """Claims (namespace and name) to look at, and when each came or changed; the oldest first."""
+        self._changed: dict[tuple[str, str], None] = {}
+        """Claims (namespace and name) of which something changed; steps that are abandoned lose none of them."""
 
     def found(self) -> Iterator[GuardedClaim]:
         """Yield the claims of which it was found out now."""
-        self._follow()
+        for _ in self.steps():
+            pass
         now = self._clock()
         due = [*takewhile(lambda name: now - self._since[name] >= _PATIENCE, self._since)][:_AT_ONCE]
         for name in due:
@@ -62,7 +66,8 @@ class GuardedClaims:
                 pods = tuple(pod for pod in self._snapshot.users(claim) if pod.node is None and ready(pod))
                 yield GuardedClaim(claim, pods, classes)
 
-    def _follow(self) -> None:
+    def steps(self) -> Iterator[None]:
+        """Look at the claims that changed; yields where others may run."""
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         if changed is None or managed is not self._managed:
@@ -74,7 +79,12 @@ class GuardedClaims:
                     for claim in snapshot.claims_of(snapshot.claim_index.unallocated)
                 ),
             ]
-        for name in dict.fromkeys(changed):
+        self._changed.update(dict.fromkeys(changed))
+        pace = Pace()
+        for name in tuple(self._changed):
+            if pace.rests():
+                yield
+            self._changed.pop(name, None)
             claim = snapshot.claim(*name)
             if claim is not None and self._is_theirs(claim):
                 self._since.setdefault(name, self._clock())

@@ -133,12 +133,14 @@ class HostCapacity:
         return self._fit(pods, None, alone=True).fitting()
 
     def _fit(self, pods: Sequence[Pod], above: int | None, *, alone: bool = False) -> NodeFit:
-        key = (above, alone, *[constraints_of(pod) for pod in pods])
+        kinds = [constraints_of(pod) for pod in pods]
+        key = (above, alone, *kinds)
         fit = self._fits.get(key)
         if fit is None:
             if len(self._fits) >= MOST_KEPT:
                 del self._fits[next(iter(self._fits))]
-            fit = self._fits[key] = NodeFit(tuple(pods), total(pods), above, alone)
+            unlike = tuple(dict(zip(kinds, pods, strict=True)).values())
+            fit = self._fits[key] = NodeFit(unlike, total(pods), above, alone)
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
             fit.seen = end

@@ -13,7 +13,9 @@ class NodeFit:
     """Which nodes could take some pods."""
 
     pods: Sequence[Pod]
+    """One of each kind: nodes look at equal ones alike."""
     wanted: Resources
+    """What all request together."""
     above: int | None = None
     """Pods of lower priority than this do not count; None: all do."""
     alone: bool = False

@@ -34,6 +34,8 @@ _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one."""
+_LARGE = 64
+"""Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
 
 Readiness: TypeAlias = Literal["ready", "rests", "waits", "costly"]
 """Whether a demand may be decided: it backs off, selectors are to be evaluated first, or they cost too much."""
@@ -118,7 +120,7 @@ class QueueWalk:
         self.granted, self.ended_early = 0, False
         refusals, planner = self._decider.refusals, self._decider.planner
         turns, waiting = yield from self._begin(number, gone, came)
-        capacity = self._read()
+        capacity = yield from self._read()
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
@@ -129,7 +131,7 @@ class QueueWalk:
                 self.ended_early = True
                 break
             if self._is_stale():
-                capacity = self._read()
+                capacity = yield from self._read()
             if self._group_decider.leaves_more():
                 turns.resume()
             if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
@@ -220,19 +222,20 @@ class QueueWalk:
         shut = {
             each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
         }
+        large = {each.key for each in current if max(len(each.pods), len(each.claims)) > _LARGE}
         decider.planner.plan(
             current,
             capacity,
             lambda key: (key in refused and key not in heads) or decider.rests(key),
             partial(self._quotas.allows, current),
-            late=heads.union(shut, self._quotas.beyond(current, decider.rests)),
+            late=heads.union(shut, large, self._quotas.beyond(current, decider.rests)),
         )
 
     def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:
         """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
         self._decider.planner.begin()
         yield from self._preparing.steps()
-        capacity = self._read()
+        capacity = yield from self._read()
         for each in unprepared:
             ready = self._readiness(each) == "ready"
             while ready:
@@ -260,12 +263,13 @@ class QueueWalk:
             return "costly"
         return "waits" if any(waits) else "ready"
 
-    def _read(self) -> HostCapacity:
-        """Read what layouts reserve, and how full the nodes are."""
+    def _read(self) -> Generator[None, None, HostCapacity]:
+        """Read what layouts reserve, and how full the nodes are; yields where others may run."""
         if self._partitions.reserve():
             self._partitions.wake()
         self._read_at = self._clock()
         self._decider.refusals.refresh()
+        yield from self._decider.candidates.reading()
         return self._decider.candidates.capacity()
 
     def _is_stale(self) -> bool:

@@ -3,13 +3,15 @@
 In: the snapshot, the demands that wait, those that can never be served. Out: Events and metrics.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
 from apportion import metrics
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
 from apportion.scheduling import events, unservedevents
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.foreignallocations import ForeignAllocations
@@ -17,7 +19,7 @@ from apportion.scheduling.gates import Gates, shut_by_policies
 from apportion.scheduling.guardedclaims import GuardedClaims
 from apportion.scheduling.telling import Telling
 from apportion.scheduling.unknownmetadata import UnknownMetadata
-from apportion.scheduling.waiting import Unservable
+from apportion.scheduling.waiting import Unservable, UnservablePod
 
 _SEEN_LATE = 5.0
 """Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
@@ -43,37 +45,46 @@ class Reports:
         self._foreign = ForeignAllocations(snapshot, manager=manager)
         self._extended = extended
         self._guarded = GuardedClaims(snapshot, clock)
-        self._telling = Telling[Unservable | BrokenObject](clock)
+        self._telling = Telling[Unservable | BrokenObject](
+            clock, about=lambda found: found.pod if isinstance(found, UnservablePod) else found
+        )
+        self._taken = Telling[tuple[Pod, Claim, Pod]](clock, about=lambda row: row[0])
         self._metadata = UnknownMetadata(snapshot)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
         self._ended_since: dict[str, float] = {}
         """When claims were first seen to have lost devices that pods use, by UID."""
 
-    def tell(self, waiting: int, unservable: Collection[Unservable]) -> None:
-        """Tell how many demands wait, and which can never be served or are kept from it by what cannot be read."""
+    def tell(self, waiting: int, unservable: Collection[Unservable]) -> Iterator[None]:
+        """Tell how many demands wait, and which can never be served or are kept from it by what cannot be read; yields where others may run."""
         metrics.PENDING.set(waiting)
         for found in self._telling.due(chain(unservable, self._snapshot.broken.values())):
             if isinstance(found, BrokenObject):
                 events.unreadable(self._recorder, found)
             else:
                 events.unservable(self._recorder, found)
+        yield
         for pod, unread in shut_by_policies(self._snapshot):
             events.policy_unreadable(self._recorder, pod, unread)
-        for pod, claim, other in self._gates.taken:
+        for pod, claim, other in self._taken.due(self._gates.taken):
             events.network_taken(self._recorder, pod, claim, other)
+        yield
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
                 events.broken_pool(self._recorder, finding, self._snapshot)
+        yield
         for claim in self._foreign.new():
             events.foreign(self._recorder, claim)
         for left in self._extended.left():
             unservedevents.extended_resource(self._recorder, left)
+        yield
         for named, said in self._metadata.new():
             events.unknown_metadata(self._recorder, named, said)
+        yield from self._guarded.steps()
         for guarded in self._guarded.found():
             unservedevents.unmanaged_class(self._recorder, guarded)
+        yield
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:

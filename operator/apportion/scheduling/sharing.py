@@ -13,7 +13,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.podneeds import lacking, total
+from apportion.scheduling.podneeds import constraints_of, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -56,6 +56,8 @@ class ShutOut:
         """By claim (UID): the live pods that name it."""
         self._served: dict[str, bool] = {}
         """By claim (UID): whether its node could take one of its pods."""
+        self._fits: dict[tuple[str, object], bool] = {}
+        """By node and what that looks at in a pod: whether it could take it."""
 
     def is_shared(self, claim: Claim) -> bool:
         """Say whether several live pods name a claim."""
@@ -70,16 +72,20 @@ class ShutOut:
             node = claim.allocation.node if claim is not None and claim.allocation is not None else None
             if claim is None or node is None or claim.reserved_for:
                 continue
-            if not fits_alone(pod, node, self._snapshot) and self._serves(claim, node):
+            if not self._fits_alone(pod, node) and self._serves(claim, node):
                 return True
         return False
 
     def _serves(self, claim: Claim, node: str) -> bool:
         if claim.uid not in self._served:
-            self._served[claim.uid] = any(
-                fits_alone(each, node, self._snapshot) for each in self._live(claim)
-            )
+            self._served[claim.uid] = any(self._fits_alone(each, node) for each in self._live(claim))
         return self._served[claim.uid]
+
+    def _fits_alone(self, pod: Pod, node: str) -> bool:
+        key = node, constraints_of(pod)
+        if key not in self._fits:
+            self._fits[key] = fits_alone(pod, node, self._snapshot)
+        return self._fits[key]
 
     def _live(self, claim: Claim) -> list[Pod]:
         if claim.uid not in self._users:

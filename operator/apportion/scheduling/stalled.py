@@ -7,7 +7,7 @@ rests (`Exclusions.rest`), for twice as long each time. A claim that we reserved
 its devices after as long again: a scheduler that takes the pod has to reserve the claim then (ADR 23).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from apportion.allocator.allocate import decide
@@ -68,7 +68,8 @@ class StalledAllocations:
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
         now = self._clock()
-        self._follow()
+        for _ in self.steps():
+            pass
         self._exclusions.forget_claims(self._may_stall)
         by_node: dict[str, list[Claim]] = {}
         for claim, since in self._stalled.items():
@@ -86,14 +87,14 @@ class StalledAllocations:
             self._exclusions.rest(claim.uid, self._timeout(claim))
         return found
 
-    def _follow(self) -> None:
-        """Look at the claims that changed, and where room changed at those for whose pods it counts."""
+    def steps(self) -> Iterator[None]:
+        """Look at the claims that changed, and where room changed at those for whose pods it counts; yields where others may run."""
         snapshot = self._snapshot
-        self._stalled.follow()
+        yield from self._stalled.steps()
         hosts, self._hosts = self._hosts, snapshot.changes.hosts.end
-        if hosts != self._hosts:
-            for claim in snapshot.claims_of(self._by_room):
-                self._stalled.look(claim)
+        for claim in snapshot.claims_of(self._by_room) if hosts != self._hosts else ():
+            yield
+            self._stalled.look(claim)
 
     def _timeout(self, claim: Claim) -> float:
         timeout = self._snapshot.managed.policy(claim).unused_timeout
@@ -119,15 +120,16 @@ class StalledAllocations:
         pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
         if not pods or any(pod.node is not None for pod in pods):
             return False
-        about_to_start, shut_out = False, ShutOut(self._snapshot)
+        shut_out = ShutOut(self._snapshot)
         for pod in pods:
             claims = claims_of(pod, self._snapshot) if GATE in pod.gates else None
             # All is there but the partition: it is being cut.
             if claims is not None and all(self._has(each) for each in claims):
                 if any(map(shut_out.is_shared, claims)):
                     self._by_room.add(claim.uid)
-                about_to_start |= pod not in shut_out
-        return not about_to_start
+                if pod not in shut_out:
+                    return False
+        return True
 
     def _has(self, claim: Claim) -> bool:
         managed = self._snapshot.managed

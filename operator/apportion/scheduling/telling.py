@@ -17,14 +17,16 @@ PAUSE: Final = 10.0
 class Telling(Generic[T]):
     """Remembers by identity what was told: what changed is another object."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], about: Callable[[T], object] = lambda each: each) -> None:
+        """`about` returns the object whose identity counts, which something else may be made of anew in every pass."""
         self._clock = clock
+        self._about = about
         self._reported: dict[int, tuple[T, float]] = {}
-        """By `id`, with the time; the longest ago first."""
+        """By `id` of what it is about, with the time; the longest ago first."""
 
     def due(self, now_so: Iterable[T]) -> Iterator[T]:
         """Yield what is to be told now: what came last first, then what was told long ago. The rest is due in the next passes."""
-        current = {id(each): each for each in now_so}
+        current = {id(self._about(each)): each for each in now_so}
         new = [key for key in current if key not in self._reported]
         if len(current) - len(new) < len(self._reported):
             self._reported = {key: row for key, row in self._reported.items() if key in current}

@@ -3,7 +3,7 @@
 In: the snapshot, the demands that waited in this pass. Out: clears, removals of our finalizer and claims to look at once more, written in the background.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.cluster.indexes.deviceindex import device_of
@@ -46,8 +46,10 @@ class Tidying:
             lifted=decider.reservations.all_lifted,
         )
 
-    def tidy(self, demands: Iterable[WaitingDemand]) -> None:
-        """Clear what is due; `demands`: what waited in this pass."""
+    def tidy(self, demands: Iterable[WaitingDemand]) -> Iterator[None]:
+        """Clear what is due; `demands`: what waited in this pass. Yields where others may run."""
+        for each in (self._unused, self._stalled, self._gone):
+            yield from each.steps()
         for claim, why in self._unused.due():
             self._writes.clear(claim, why, "unwanted")
         for claim in self._stalled.due(demands):

@@ -23,6 +23,12 @@ from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 
 IMMEDIATE = "Immediate"
+MOST_PODS = 256
+"""Pods of a demand: a claim is reserved for as many at most (resource.k8s.io, `ResourceClaimReservedForMaxSize`), and few nodes run so many (110 where
+nobody says otherwise, kubelet `maxPods`)."""
+MOST_CLAIMS = 256
+"""Claims of a demand, all of whose devices are on one node: eight GPUs in seven partitions each are 56. The API has no limit for the claims of
+a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,13 @@ class UnknownScheduler:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A pod that is no part of a demand although it could start: it names more claims than a demand may have, or more pods hang together with it, which go first."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedConfiguration:
     """A claim whose devices no agent of ours would set up as it asks, and the pods that wait for it."""
 
@@ -93,7 +106,9 @@ class RefusedConfiguration:
     error: BrokenInput
 
 
-Unservable: TypeAlias = MixedClasses | UnknownClasses | UnknownScheduler | RefusedConfiguration
+UnservablePod: TypeAlias = UnknownScheduler | LeftOut
+"""A pod that cannot be served as it is."""
+Unservable: TypeAlias = MixedClasses | UnknownClasses | UnservablePod | RefusedConfiguration
 """What cannot be served as it is."""
 
 

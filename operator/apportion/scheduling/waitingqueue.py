@@ -7,29 +7,24 @@ from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 
-from apportion.api.claimconfig import as_asked, check_configuration, check_drivers
+from apportion.api.claimconfig import check_configuration, check_drivers
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
+from apportion.scheduling.component import component_of
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import (
     IMMEDIATE,
     MixedClasses,
     RefusedConfiguration,
     UnknownClasses,
-    UnknownScheduler,
     Unservable,
     WaitingDemand,
-    claims_of,
     immediate,
     kept_for,
     place_of,
-    ready,
 )
-
-AT_ONCE = 64
-"""Claims that `gather` reads before it yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,9 @@ class WaitingQueue:
         self._by_name: dict[tuple[str, str], dict[int, _Found]] = {}
         """What was found, by the names that it depends on and by `id`: not each of its claims by each of its names, which would be the square of them."""
         self._todo: set[str] = set()
-        """Claims (UIDs) to look at; some are left where the caller gives up."""
+        """Claims (UIDs) to look at."""
+        self._unfinished = False
+        """Whether somebody began to gather, and gave up."""
         self._ordered: list[tuple[int, str, str]] = []
         """Where each demand belongs in the queue, in order."""
         self._demands: list[WaitingDemand] = []
@@ -81,7 +78,7 @@ class WaitingQueue:
     def gather(self) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
         """Return all demands in queue order, and the claims and pods that cannot be served as they are.
 
-        Yields after each few claims. Where the snapshot changes meanwhile, a demand may be outdated when it is decided
+        Yields after each few claims and pods. Where the snapshot changes meanwhile, a demand may be outdated when it is decided
         (`waiting.is_current`).
 
         Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
@@ -89,27 +86,28 @@ class WaitingQueue:
         """
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
-        if managed is not self._managed or changed is None:
-            self._managed, changed = managed, None
+        pace = Pace()
+        if managed is not self._managed or changed is None or self._unfinished:
+            self._managed = managed
             self._gone.update(dict.fromkeys(demand.key for demand in self._demands))
             for known in (self._found, self._by_name, self._ordered, self._demands, self._flawed, self._came):
                 known.clear()
             self._todo = set(snapshot.claim_index.unallocated)
-        elif not changed and not self._todo:
+        elif not changed:
             return self._queue
-        else:
-            self._todo.update(uid for name in {*changed} for uid in self._drop(name))
-        looked = 0
+        self._unfinished = True
+        for name in dict.fromkeys(changed or ()):
+            yield from self._drop(name, pace)
         while self._todo:
-            uid = self._todo.pop()
-            looked += 1
-            if looked % AT_ONCE == 0:
+            if pace.rests():
                 yield
+            uid = self._todo.pop()
             claim = snapshot.claims.get(uid)
             if claim is not None and uid in snapshot.claim_index.unallocated and uid not in self._found:
-                self._look(claim)
+                yield from self._look(claim, pace)
         unique = {id(found): found for found in self._flawed.values()}.values()
         self._queue = [*self._demands], [each for found in unique for each in found.unservable]
+        self._unfinished = False
         return self._queue
 
     def news(self) -> tuple[Collection[str], Collection[WaitingDemand]]:
@@ -118,42 +116,43 @@ class WaitingQueue:
         self._gone, self._came = {}, {}
         return news
 
-    def _drop(self, name: tuple[str, str]) -> set[str]:
-        """Forget what depends on a claim of this name; returns the claims (UIDs) to look at."""
-        todo, more = set[str](), self._snapshot.claim_index.named(*name)
+    def _drop(self, name: tuple[str, str], pace: Pace) -> Iterator[None]:
+        """Forget what depends on a claim of this name, and note the claims to look at."""
         for found in tuple(self._by_name.get(name, {}).values()):
-            todo.update(found.claims)
             for uid in found.claims:
+                if pace.rests():
+                    yield
+                self._todo.add(uid)
                 self._remove(uid)
-            for other in found.names:
+            for other in (*(found.names - {name}), name):
+                if pace.rests():
+                    yield
                 rows = self._by_name.get(other, {})
                 rows.pop(id(found), None)
                 if not rows:
                     self._by_name.pop(other, None)
-        return todo | {more} if more is not None else todo
+        now = self._snapshot.claim_index.named(*name)
+        if now is not None:
+            self._todo.add(now)
 
-    def _look(self, claim: Claim) -> None:
+    def _look(self, claim: Claim, pace: Pace) -> Iterator[None]:
         snapshot, managed = self._snapshot, self._snapshot.managed
         if snapshot.allocation(claim) is not None:
             return
         unservable: tuple[Unservable, ...] = ()
-        component: WaitingDemand | None = None
+        hang: tuple[Claim, ...] = (claim,)
+        """Claims that wait together."""
+        tied: tuple[Claim, ...] = ()
         demand: WaitingDemand | None = None
-        """The same, if it can be served."""
         parts = managed.mixes(claim)
         if parts is not None:
             unservable = (MixedClasses(claim, *parts),)
         elif managed.owns(claim):
-            component = _component(claim, snapshot)
-            unservable = tuple(
-                UnknownScheduler(pod, snapshot.schedulers)
-                for each in (component.claims if component is not None else (claim,))
-                for pod in snapshot.users(each)
-                if ready(pod) and not _has_scheduler(pod, snapshot)
-            )
-            if component is not None:
-                refused = tuple(_refused(component, snapshot))
-                demand, unservable = None if refused else component, unservable + refused
+            component = yield from component_of(claim, snapshot, pace)
+            hang, tied, unservable = component.claims, component.tied, component.left_out
+            if component.demand is not None:
+                refused = tuple(_refused(component.demand, snapshot))
+                demand, unservable = None if refused else component.demand, unservable + refused
             elif not any(snapshot.users(claim)):
                 unservable += tuple(_misspelt(claim))
         else:
@@ -162,16 +161,19 @@ class WaitingQueue:
                 unservable = (UnknownClasses(claim, missing, managed.known),)
         if demand is None and not unservable:
             return
-        hang = (*component.claims, *component.tied) if component is not None else ()
         found = _Found(
             demand,
             unservable,
-            tuple([each.uid for each in component.claims]) if component is not None else (claim.uid,),
-            frozenset((each.namespace, each.name) for each in (claim, *hang)),
+            tuple([each.uid for each in hang]),
+            frozenset([(each.namespace, each.name) for each in (*hang, *tied)]),
         )
         for uid in found.claims:
+            if pace.rests():
+                yield
             self._put(uid, found)
         for name in found.names:
+            if pace.rests():
+                yield
             self._by_name.setdefault(name, {})[id(found)] = found
 
     def _put(self, uid: str, found: _Found) -> None:
@@ -204,43 +206,6 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unser
     return WaitingQueue(snapshot).demands()
 
 
-def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
-    """Return the demand of a claim: the ready pods that name it, their claims, the pods that name those, and so on."""
-    managed = snapshot.managed
-    claims: dict[str, Claim] = {}
-    tied: dict[str, Claim] = {}
-    pods: dict[str, Pod] = {}
-    looked: set[str] = set()
-    """Pods (UIDs) that were looked at: one may name many of the claims."""
-    todo = [start]
-    while todo:
-        claim = todo.pop()
-        if claim.uid in claims or claim.uid in tied:
-            continue
-        if snapshot.allocation(claim) is not None:
-            tied[claim.uid] = claim
-            continue
-        if not managed.owns(claim):
-            continue  # kube-scheduler allocates it
-        claims[claim.uid] = claim
-        for pod in snapshot.users(claim):
-            if pod.uid not in looked:
-                looked.add(pod.uid)
-                others = _startable(pod, snapshot)
-                if others is not None:
-                    pods[pod.uid] = pod
-                    todo.extend(others)
-    if not pods and not immediate(start):
-        return None
-    ordered = tuple(sorted(claims.values(), key=lambda c: (c.created, c.key)))
-    return WaitingDemand(
-        claims=ordered,
-        pods=tuple(sorted(pods.values(), key=lambda p: p.uid)),
-        tied=tuple(sorted(tied.values(), key=lambda c: c.key)),
-        asked=tuple(as_asked(claim, snapshot.state.classes, snapshot.drivers) for claim in ordered),
-    )
-
-
 def _refused(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[RefusedConfiguration]:
     """Yield the claims of a demand with configuration, their own or of a class, that we or our agents would refuse."""
     for claim in demand.claims:
@@ -260,19 +225,3 @@ def _misspelt(claim: Claim) -> Iterator[RefusedConfiguration]:
     if text is not None and not claim.deleting:
         flaw = BrokenInput(f"expected {IMMEDIATE}, not {text[:40]!r}", field=f"metadata.annotations[{GATE}]")
         yield RefusedConfiguration(claim, (), flaw)
-
-
-def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
-    """Say whether a scheduler that we know binds the pod, or it is bound already."""
-    return pod.node is not None or pod.scheduler in snapshot.schedulers
-
-
-def _startable(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
-    """Return the claims of a pod that can start once they are allocated; None: it cannot."""
-    if not ready(pod) or not _has_scheduler(pod, snapshot):
-        return None
-    found, managed = claims_of(pod, snapshot), snapshot.managed
-    # A pod with a claim that nobody can allocate does not start: serving its other claims would waste them.
-    if found is None or any(managed.mixes(each) or managed.unknown(each) for each in found):
-        return None
-    return found

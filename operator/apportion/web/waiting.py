@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from apportion.allocator.decision import Decision
 from apportion.cli.answers.decisions import Decisions
 from apportion.cli.answers.story import FITS
-from apportion.scheduling.waiting import UnknownScheduler, Unservable, WaitingDemand
+from apportion.scheduling.waiting import Unservable, UnservablePod, WaitingDemand
 from apportion.web.observed import Observed
 from apportion.web.paging import Paging, paging
 
@@ -77,7 +77,7 @@ def _waiting_row(decisions: Decisions, demand: WaitingDemand, place: int) -> Que
 
 def _unserved_row(decisions: Decisions, found: Unservable) -> QueueRow:
     reason = decisions.unservable(found)
-    if isinstance(found, UnknownScheduler):
+    if isinstance(found, UnservablePod):
         return QueueRow(
             None, (), (found.pod.key,), found.pod.priority, found.pod.created, reason.name, reason.text
         )

@@ -17,7 +17,7 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.dra.reading import Json
-from apportion.scheduling.waiting import UnknownScheduler, WaitingDemand
+from apportion.scheduling.waiting import UnservablePod, WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
 
 MOST = 256
@@ -134,7 +134,7 @@ class Fitting:
         if mine:
             return joined(mine)
         for found in unservable:
-            about = found.pod is pod if isinstance(found, UnknownScheduler) else found.claim.uid in claims
+            about = found.pod is pod if isinstance(found, UnservablePod) else found.claim.uid in claims
             if about:
                 return self._decisions.unservable(found)
         names = ", ".join(sorted({name for claim in claims.values() for name in claim.classes}))

@@ -13,7 +13,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.events import no_class
 from apportion.scheduling.groups import group_of
-from apportion.scheduling.waiting import UnknownScheduler, WaitingDemand, immediate, ready
+from apportion.scheduling.waiting import UnservablePod, WaitingDemand, immediate, ready
 from apportion.scheduling.waitingqueue import waiting_demands
 
 
@@ -77,8 +77,9 @@ def _waiting(snapshot: Snapshot, decisions: Decisions, claims: Iterable[Claim], 
         if any(claim.uid in uids for claim in demand.claims) and (pod is None or pod in demand.pods):
             reason = next(_groups_waiting(demand, snapshot), None)
             return Situation(claims, demand) if reason is None else Situation(claims, reason=reason)
+    pods = {each.uid for claim in claims for each in snapshot.users(claim)} if pod is None else {pod.uid}
     for found in decisions.unserved:
-        about = found.pod == pod if isinstance(found, UnknownScheduler) else found.claim.uid in uids
+        about = found.pod.uid in pods if isinstance(found, UnservablePod) else found.claim.uid in uids
         if about:
             return Situation(claims, reason=decisions.unservable(found))
     return Situation(claims, reason=_left_alone(snapshot, claims[0]))

@@ -1,0 +1,24 @@
+"""Pace: how much of a tenant's objects one looks at before others run.
+
+In: what was looked at. Out: whether it was enough for now. A tenant may make thousands of pods and claims that hang together, and whatever
+goes through all of them at once keeps the lease, the watches and everybody else's claims waiting.
+"""
+
+AT_ONCE = 64
+"""Pods and claims; a few millionths of a second each."""
+
+
+class Pace:
+    """Counts what was looked at."""
+
+    def __init__(self, most: int = AT_ONCE) -> None:
+        self._most = most
+        self._looked = 0
+
+    def rests(self, looked: int = 1) -> bool:
+        """Count what was looked at, and say whether others may run now."""
+        self._looked += looked
+        if self._looked < self._most:
+            return False
+        self._looked = 0
+        return True

@@ -1,0 +1,69 @@
+"""TakeBacks: what becomes of allocations that others ended.
+
+In: deallocations that the snapshot has seen. Out: nodes that kube-scheduler refused for pods are excluded, and nodes where a claim may still be
+prepared. Of a claim that thousands of pods share they are all looked at, so that this is done in steps.
+"""
+
+from collections.abc import Iterator
+
+import structlog
+
+from apportion import metrics
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling import events
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.pace import Pace
+from apportion.scheduling.ranktables import RankTables
+from apportion.scheduling.stillprepared import StillPrepared
+
+_log = structlog.get_logger()
+
+
+class TakeBacks:
+    """Reads the deallocations."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        recorder: Recorder,
+        exclusions: Exclusions,
+        still_prepared: StillPrepared,
+        rank_tables: RankTables,
+    ) -> None:
+        self._snapshot = snapshot
+        self._recorder = recorder
+        self._exclusions = exclusions
+        self._still_prepared = still_prepared
+        self._rank_tables = rank_tables
+
+    def skip(self) -> None:
+        """Take note of those of the time when another replica acted: that one dealt with them, so that they exclude no node. Containers of former pods may run all the same."""
+        while self._snapshot.deallocations:
+            self._still_prepared.note(self._snapshot.deallocations.popleft())
+
+    def note(self) -> Iterator[None]:
+        """Exclude nodes that kube-scheduler refused, and nodes where a claim may still be prepared; yields where others may run."""
+        pace = Pace()
+        while self._snapshot.deallocations:
+            event = self._snapshot.deallocations.popleft()
+            self._still_prepared.note(event)
+            node = self._snapshot.node(event.allocation.node or "")
+            for pod in self._snapshot.users(event.claim):
+                if pace.rests():
+                    yield
+                placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
+                if placeable:
+                    self._rank_tables.lost(pod, event.allocation)
+                if node is not None and event.is_refusal_for(pod.uid) and placeable:
+                    metrics.TAKE_BACKS.inc()
+                    seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
+                    events.node_refused(self._recorder, pod, node.name, seconds)
+                    _log.info(
+                        "claim.taken_back",
+                        claim=event.claim.key,
+                        pod=pod.key,
+                        node=node.name,
+                        seconds=seconds,
+                    )
+        self._exclusions.forget_pods(lambda uid: uid in self._snapshot.pods)

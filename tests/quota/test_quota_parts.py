@@ -1,0 +1,62 @@
+"""Of pods that share claims as many start as a quota's limit leaves: which parts of their demand are asked about."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.quota.least import least
+from apportion.scheduling.quota.parts import parts_within
+from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waitingqueue import waiting_demands
+from tests.observedcluster import ObservedCluster
+from tests.quota.test_limits import use_of
+from tests.scheduling.queued import fleet
+from tests.steps import Steps
+
+_BOUND = {"nodeName": "n1"}
+
+
+def star(count: int, bound: int = 0) -> tuple[WaitingDemand, ObservedCluster]:
+    """Return pods that each name a claim of their own and one that all name; so many of them have a node."""
+    world = fleet({"n1": ("h100", 8)})
+    world.claim("hub")
+    for number in range(count):
+        world.claim(f"c{number}")
+        world.pod(f"p{number}", f"c{number}", "hub", spec=_BOUND if number < bound else {})
+    [demand], _ = waiting_demands(world.snapshot)
+    return demand, world
+
+
+@given(st.integers(2, 12), st.integers(0, 14), st.integers(0, 2))
+def test_of_few_pods_each_number_that_the_limit_leaves_is_asked_about(
+    count: int, limit: int, bound: int
+) -> None:
+    """The most pods first; those that have a node are in every part."""
+    demand, world = star(count, min(bound, count - 1))
+    use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": limit})
+    parts = [*parts_within(demand, use, world.snapshot, shares=False)]
+    here = {pod.uid for pod in demand.pods if pod.node is not None}
+    assert [len(part.pods) for part in parts] == [
+        pods for pods in range(count - 1, 0, -1) if len(here) <= pods < limit
+    ]
+    for part in parts:
+        assert here <= {pod.uid for pod in part.pods}
+        assert {claim.name for claim in part.claims} == {
+            "hub",
+            *(claim.claim for pod in part.pods for claim in pod.claims),
+        }
+        assert len(part.asked) == len(part.claims)
+        assert use.excess(least(part.asked, use, shares=False)) is None
+
+
+def test_of_many_pods_some_numbers_are_asked_about() -> None:
+    """Work grows with the pods, not with their square; with few pods each number is asked about in the end."""
+    counts = []
+    for count in (50, 200):
+        demand, world = star(count)
+        use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": count - 10})
+        with Steps() as counted:
+            found = [len(part.pods) for part in parts_within(demand, use, world.snapshot, shares=False)]
+        counts.append(counted.count)
+        assert found[0] == count - 11
+        assert found[-8:] == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert counts[1] < 7 * counts[0]
