@@ -7,8 +7,11 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.nodeconstraints import against
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.gates import Gates
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.sharing import fits_alone
 from apportion.scheduling.telling import AT_ONCE
 from apportion.scheduling.waiting import MOST_CLAIMS, MOST_PODS, LeftOut, Unservable
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
@@ -49,15 +52,6 @@ def star(world: ObservedCluster, count: int) -> None:
         world.pod(f"p{number}", f"c{number + 1}", "c0", gates=_GATED)
 
 
-def several(world: ObservedCluster, count: int) -> None:
-    """Some pods name one claim, others another one."""
-    for number in range(count):
-        name = f"c{number // 150}"
-        if number % 150 == 0:
-            world.claim(name)
-        world.pod(f"p{number}", name, gates=_GATED, spec=cores(1000 + number % 150))
-
-
 def too_large(world: ObservedCluster, count: int) -> None:
     """All pods name one claim that has its device, and one of them fits beside it."""
     world.allocate(world.claim("c0"), "n1", "gpu-0")
@@ -77,6 +71,15 @@ def network_device(world: ObservedCluster, count: int) -> None:
         world.pod(f"p{number}", "c0", gates=_GATED)
 
 
+def served_before(world: ObservedCluster, client: Client) -> Cycle:
+    """Return a cycle that has decided something: what is found out once counts for no step."""
+    world.claim("before")
+    world.pod("before", "before", gates=_GATED)
+    cycle = world.cycle(client)
+    cycle.once()
+    return cycle
+
+
 def longest_step(cycle: Cycle) -> int:
     """Make a pass, and return how many functions were called between two of its yields at most."""
     steps, longest, more = cycle._pass(longest=1e9, evaluates=False), 0, True
@@ -88,7 +91,7 @@ def longest_step(cycle: Cycle) -> int:
     return longest
 
 
-@pytest.mark.parametrize("make", [shared, several, chain, star, too_large, network_device])
+@pytest.mark.parametrize("make", [shared, chain, star, too_large, network_device])
 async def test_no_step_of_a_pass_grows_with_what_hangs_together(
     unanswered: Client, make: Callable[[ObservedCluster, int], None]
 ) -> None:
@@ -96,8 +99,7 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
     longest = []
     for count in (MANY, 3 * MANY):
         world = fleet({f"n{number}": ("h100", 8) for number in range(4)})
-        cycle = world.cycle(unanswered)
-        cycle.once()
+        cycle = served_before(world, unanswered)
         make(world, count)
         found = [longest_step(cycle)]
         for kind, name in ((PODS, "p0"), (CLAIMS, "c0"), (CLAIMS, "c0")):
@@ -120,13 +122,40 @@ async def test_no_step_of_a_pass_grows_with_the_pods_whose_claim_is_taken_back(u
         raw = world.allocate(world.claim("c0"), "n1", "gpu-0")
         for number in range(count):
             world.pod(f"p{number}", "c0")
-        cycle = world.cycle(unanswered)
-        cycle.once()
+        cycle = served_before(world, unanswered)
         del raw["status"]
         world.see(CLAIMS, raw)
         longest.append(longest_step(cycle))
         assert len([name for name, reason, _ in world.normals if reason == "NodeRefused"]) == count
     assert longest[1] < 1.5 * longest[0] + 3000
+
+
+async def test_no_step_of_a_pass_grows_with_the_number_of_large_demands(unanswered: Client) -> None:
+    """They are the last of the queue, and each is placed by itself."""
+    longest = []
+    for count in (4, 40):
+        world = fleet({"n1": ("h100", 8)})
+        cycle = served_before(world, unanswered)
+        for claim in range(count):
+            world.claim(f"c{claim}")
+            for number in range(70):
+                world.pod(f"p{claim}-{number}", f"c{claim}", gates=_GATED, spec=cores(1000))
+        longest.append(longest_step(cycle))
+    assert longest[1] < 2 * longest[0]
+
+
+def test_what_a_node_takes_is_found_out_once_for_all_equal_pods() -> None:
+    """Also whether one of them keeps the others out."""
+    world = fleet({"n1": ("h100", 8)})
+    too_large(world, MANY)
+    with Steps(only=fits_alone) as counted:
+        assert [pod.name for pod in opened(Gates(world.snapshot))] == ["p0"]
+    assert counted.count == 2
+    capacity = HostCapacity(world.snapshot.nodes.values())
+    pods = [pod for pod in world.snapshot.pods.values() if pod.name != "p0"]
+    with Steps(only=against) as counted:
+        assert not capacity.fitting(pods)[0]
+    assert counted.count == 1
 
 
 def served(world: ObservedCluster) -> set[str]:
@@ -220,7 +249,7 @@ def test_a_look_that_is_given_up_loses_nothing() -> None:
     queue = WaitingQueue(world.snapshot)
     queue.demands()
     for number in range(1, 40, 4):
-        world.claim("c7", request("gpu", count=number))
+        world.claim("c0", request("gpu", count=number))
         steps = queue.gather()
         for _ in range(number):
             next(steps, None)

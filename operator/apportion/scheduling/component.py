@@ -99,9 +99,8 @@ def _hanging(start: Claim, snapshot: Snapshot, pace: Pace) -> Generator[None, No
             if pod.uid in looked or not ready(pod):
                 continue
             looked.add(pod.uid)
-            left_out = _left_out(pod, snapshot)
-            if left_out is not None:
-                found.left_out.append(left_out)
+            if pod.node is None and pod.scheduler not in snapshot.schedulers:
+                found.left_out.append(UnknownScheduler(pod, snapshot.schedulers))
                 continue
             if pace.rests(len(pod.claims)):
                 yield
@@ -126,18 +125,13 @@ def _chosen(hanging: _Hanging, pace: Pace) -> Generator[None, None, dict[str, _M
     named: set[str] = set()
     for *_, uid in dict.fromkeys((*nsmallest(MOST_PODS, kinds.values()), *nsmallest(MOST_PODS, rows))):
         pod, claims = hanging.pods[uid]
+        if pace.rests(len(claims)):
+            yield
         own = {claim.uid for claim in claims if claim.uid in hanging.claims}
         if len(found) < MOST_PODS and len(named | own) <= MOST_CLAIMS:
             found[uid] = pod, claims
             named |= own
     return found
-
-
-def _left_out(pod: Pod, snapshot: Snapshot) -> UnservablePod | None:
-    """Return why a ready pod is never part of a demand; None: it may be."""
-    if pod.node is None and pod.scheduler not in snapshot.schedulers:
-        return UnknownScheduler(pod, snapshot.schedulers)
-    return LeftOut(pod) if len(pod.claims) > MOST_CLAIMS else None
 
 
 def _startable(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
