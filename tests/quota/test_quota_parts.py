@@ -51,7 +51,7 @@ def test_of_few_pods_each_number_that_the_limit_leaves_is_asked_about(
 def test_of_many_pods_some_numbers_are_asked_about() -> None:
     """Work grows with the pods, not with their square; with few pods each number is asked about in the end."""
     counts = []
-    for count in (50, 200):
+    for count in (24, 60):
         demand, world = star(count)
         use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": count - 10})
         with Steps() as counted:

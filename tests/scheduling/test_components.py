@@ -111,7 +111,9 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
             found.append(longest_step(cycle))
         longest.append(found)
     for few, many in zip(*longest, strict=True):
-        assert many < 1.5 * few + 3000
+        assert (
+            many < 1.5 * few + 25 * 2 * MANY
+        )  # some steps of a pass look at each for a millionth of a second
 
 
 async def test_no_step_of_a_pass_grows_with_the_pods_whose_claim_is_taken_back(unanswered: Client) -> None:

@@ -46,7 +46,7 @@ def test_the_queue_is_made_by_work_that_grows_with_what_hangs_together(
 ) -> None:
     """Also when one of its claims changes."""
     first, changed = [], []
-    for count in (50, 200):
+    for count in (15, 60):
         world = fleet({"n1": ("h100", 8)})
         make(world, count)
         queue = WaitingQueue(world.snapshot)

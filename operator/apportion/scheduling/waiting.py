@@ -26,9 +26,9 @@ IMMEDIATE = "Immediate"
 MOST_PODS = 256
 """Pods of a demand: a claim is reserved for as many at most (resource.k8s.io, `ResourceClaimReservedForMaxSize`), and few nodes run so many (110 where
 nobody says otherwise, kubelet `maxPods`)."""
-MOST_CLAIMS = 256
-"""Claims of a demand, all of whose devices are on one node: eight GPUs in seven partitions each are 56. The API has no limit for the claims of
-a pod."""
+MOST_CLAIMS = 64
+"""Claims of a demand, all of whose devices are on one node: eight GPUs in seven partitions each are 56. To place claims together takes work that grows
+with their square, in one step; the API has no limit for the claims of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
