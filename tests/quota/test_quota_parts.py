@@ -59,4 +59,5 @@ def test_of_many_pods_some_numbers_are_asked_about() -> None:
         counts.append(counted.count)
         assert found[0] == count - 11
         assert found[-8:] == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert len(found) < 30
     assert counts[1] < 7 * counts[0]
