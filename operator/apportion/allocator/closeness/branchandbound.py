@@ -20,6 +20,9 @@ from apportion.allocator.search.outcome import Score
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
+COMPARED = 128
+"""Comparisons that cost a step more: a branch compares each device that it may choose with all that are chosen."""
+
 
 class BranchAndBound(Search):
     """One search on one node."""
@@ -112,9 +115,9 @@ class BranchAndBound(Search):
         if left == 0:
             self._next(number + 1)
             return
-        self._left -= 1
         row = self._rows[number]
         mask = self.open(row, self.query.slots[number].claim) & allowed
+        self._left -= 1 + mask.bit_count() * (1 + len(self._cost.devices)) // COMPARED
         if mask.bit_count() < left or not self._promising(number, left, mask):
             return
         colours = self._colours(mask)

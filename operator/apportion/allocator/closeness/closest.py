@@ -18,8 +18,9 @@ from apportion.allocator.search.outcome import Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
-STEPS = 2_000
-"""Devices tried, and branches started, for the best set on one node; a node of sixteen NPUs needs some tens."""
+STEPS = 400
+"""Devices tried, and branches started, for the best set on one node; a node of sixteen NPUs needs some tens. A branch with many devices to compare
+counts for several (`branchandbound.COMPARED`), because nobody else is served meanwhile."""
 STEPS_WITHIN = 500
 """Devices tried within one value of a rung."""
 
