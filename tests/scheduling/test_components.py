@@ -16,6 +16,7 @@ from apportion.scheduling.telling import AT_ONCE
 from apportion.scheduling.waiting import MOST_CLAIMS, MOST_PODS, LeftOut, Unservable
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.hangingtogether import chain, star
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
 from tests.steps import Steps
@@ -34,22 +35,6 @@ def shared(world: ObservedCluster, count: int) -> None:
     world.claim("c0")
     for number in range(count):
         world.pod(f"p{number}", "c0", gates=_GATED, spec=cores(number % 37 + 1))
-
-
-def chain(world: ObservedCluster, count: int) -> None:
-    """Each pod names its claim and that of the next one."""
-    for number in range(count + 1):
-        world.claim(f"c{number}")
-    for number in range(count):
-        world.pod(f"p{number}", f"c{number}", f"c{number + 1}", gates=_GATED)
-
-
-def star(world: ObservedCluster, count: int) -> None:
-    """Each pod names its own claim and one that all name."""
-    world.claim("c0")
-    for number in range(count):
-        world.claim(f"c{number + 1}")
-        world.pod(f"p{number}", f"c{number + 1}", "c0", gates=_GATED)
 
 
 def too_large(world: ObservedCluster, count: int) -> None:

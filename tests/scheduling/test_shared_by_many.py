@@ -9,28 +9,13 @@ from apportion.cluster.client import Client
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.hangingtogether import chain, star
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
 from tests.steps import steps
 
 _GATED = (GATE,)
 _TOO_LARGE = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]}
-
-
-def chain(world: ObservedCluster, count: int) -> None:
-    """Each pod names its claim and that of the next one."""
-    for number in range(count + 1):
-        world.claim(f"c{number}")
-    for number in range(count):
-        world.pod(f"p{number}", f"c{number}", f"c{number + 1}", gates=_GATED)
-
-
-def star(world: ObservedCluster, count: int) -> None:
-    """Each pod names its own claim and one that all name."""
-    world.claim("hub")
-    for number in range(count):
-        world.claim(f"c{number}")
-        world.pod(f"p{number}", f"c{number}", "hub", gates=_GATED)
 
 
 def one_pod(world: ObservedCluster, count: int) -> None:

@@ -18,7 +18,7 @@ from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.dra.pod import Pod
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import Changed
 from apportion.scheduling.waiting import ready
 
 _PATIENCE = 5.0
@@ -80,8 +80,8 @@ class ExtendedResources:
         """By pod (UID)."""
         self._since: dict[str, float] = {}
         """Pods (UIDs) to speak of, and when each was first seen so."""
-        self._changed: dict[str, None] = {}
-        """Pods (UIDs) to look at; steps that are abandoned lose none of them."""
+        self._changed = Changed[str]()
+        """Pods, by UID."""
 
     def templates(self) -> set[Template]:
         """Return the templates from which claims of waiting pods are to be made, and were not yet."""
@@ -115,27 +115,24 @@ class ExtendedResources:
                 managed.extended_resources,
                 [*snapshot.pods, *self._since, *self._templates],
             )
-        self._changed.update(dict.fromkeys(changed))
-        pace = Pace()
-        for uid in tuple(self._changed):
-            if pace.rests():
-                yield
-            self._changed.pop(uid, None)
-            pod = snapshot.pods.get(uid)
-            waits = pod is not None and pod.node is None and ready(pod)
-            wanted = frozenset(_templates(pod, managed)) if pod is not None and waits else frozenset()
-            if wanted:
-                self._templates[uid] = wanted
-            else:
-                self._templates.pop(uid, None)
-            if (
-                pod is None
-                or not waits
-                or not any(name in managed.policies for name in backed(pod, managed).values())
-            ):
-                self._since.pop(uid, None)
-            else:
-                self._since.setdefault(uid, self._clock())
+        yield from self._changed.steps(changed, self._look)
+
+    def _look(self, uid: str) -> None:
+        pod, managed = self._snapshot.pods.get(uid), self._snapshot.managed
+        waits = pod is not None and pod.node is None and ready(pod)
+        wanted = frozenset(_templates(pod, managed)) if pod is not None and waits else frozenset()
+        if wanted:
+            self._templates[uid] = wanted
+        else:
+            self._templates.pop(uid, None)
+        if (
+            pod is None
+            or not waits
+            or not any(name in managed.policies for name in backed(pod, managed).values())
+        ):
+            self._since.pop(uid, None)
+        else:
+            self._since.setdefault(uid, self._clock())
 
 
 def _templates(pod: Pod, managed: ManagedClasses) -> Iterator[Template]:

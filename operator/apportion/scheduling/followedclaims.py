@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import Changed
 
 
 class FollowedClaims:
@@ -23,8 +23,8 @@ class FollowedClaims:
         self._cursor = -1
         self._since: dict[tuple[str, str], tuple[Claim, float]] = {}
         """The claim then, and the time, by namespace and name: a claim that goes away is known by its name only. The longest first."""
-        self._changed: dict[tuple[str, str], None] = {}
-        """Claims (namespace and name) to look at; steps that are abandoned lose none of them."""
+        self._changed = Changed[tuple[str, str]]()
+        """By namespace and name."""
 
     def follow(self) -> None:
         """Look at what changed."""
@@ -33,23 +33,19 @@ class FollowedClaims:
 
     def steps(self) -> Iterator[None]:
         """Look at what changed; yields where others may run."""
-        index = self._snapshot.claim_index
         self._cursor, changed = self._snapshot.changes.claims.since(self._cursor)
         if changed is None:
-            allocated = self._snapshot.claims_of(index.allocated)
+            allocated = self._snapshot.claims_of(self._snapshot.claim_index.allocated)
             changed = [*self._since, *((claim.namespace, claim.name) for claim in allocated)]
-        self._changed.update(dict.fromkeys(changed))
-        pace = Pace()
-        for name in tuple(self._changed):
-            if pace.rests():
-                yield
-            self._changed.pop(name, None)
-            uid = index.named(*name)
-            claim = self._snapshot.claims.get(uid) if uid is not None else None
-            if claim is None:
-                self._since.pop(name, None)
-            else:
-                self.look(claim)
+        yield from self._changed.steps(changed, self._look_named)
+
+    def _look_named(self, name: tuple[str, str]) -> None:
+        uid = self._snapshot.claim_index.named(*name)
+        claim = self._snapshot.claims.get(uid) if uid is not None else None
+        if claim is None:
+            self._since.pop(name, None)
+        else:
+            self.look(claim)
 
     def look(self, claim: Claim) -> None:
         """Look at a claim again: something changed that the condition depends on."""

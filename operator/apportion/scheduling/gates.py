@@ -19,7 +19,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.onepod import OnePod
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import claims_of
 
@@ -37,8 +37,8 @@ class Gates:
         self._cursor = -1
         """How far the changes of pods were read."""
         self._managed: ManagedClasses | None = None
-        self._changed: dict[str, None] = {}
-        """Pods (UIDs) to look at; steps that are abandoned lose none of them."""
+        self._changed = Changed[str]()
+        """Pods, by UID."""
         self._allocated: dict[str, None] = {}
         """Gated pods (UIDs) without a claim of ours that has no allocation, or one that nobody can allocate."""
         self._members: dict[tuple[str, str], dict[str, None]] = {}
@@ -101,25 +101,22 @@ class Gates:
             self._managed, changed = managed, [*snapshot.pod_index.gated]
             for known in (self._allocated, self._members, self._groups):
                 known.clear()
-        self._changed.update(dict.fromkeys(changed))
-        pace = Pace(AT_ONCE)
-        for uid in tuple(self._changed):
-            if pace.rests():
-                yield
-            del self._changed[uid]
-            pod = snapshot.pods.get(uid)
-            group = self._groups.pop(uid, None)
-            if group is not None:
-                del self._members[group][uid]
-                if not self._members[group]:
-                    del self._members[group]
-            if pod is None or uid not in snapshot.pod_index.gated or not self._is_allocated(pod):
-                self._allocated.pop(uid, None)
-                continue
-            self._allocated[uid] = None
-            if pod.group is not None:
-                self._groups[uid] = group = pod.namespace, pod.group.name
-                self._members.setdefault(group, {})[uid] = None
+        yield from self._changed.steps(changed, self._look)
+
+    def _look(self, uid: str) -> None:
+        pod = self._snapshot.pods.get(uid)
+        group = self._groups.pop(uid, None)
+        if group is not None:
+            del self._members[group][uid]
+            if not self._members[group]:
+                del self._members[group]
+        if pod is None or uid not in self._snapshot.pod_index.gated or not self._is_allocated(pod):
+            self._allocated.pop(uid, None)
+            return
+        self._allocated[uid] = None
+        if pod.group is not None:
+            self._groups[uid] = group = pod.namespace, pod.group.name
+            self._members.setdefault(group, {})[uid] = None
 
     def _may_be_whole(self, namespace: str, group: str, least: int) -> bool:
         """Say whether enough pods of a group may be served, by counting those whose claims have no devices yet."""

@@ -17,7 +17,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import Changed
 from apportion.scheduling.waiting import ready
 
 _PATIENCE = 5.0
@@ -47,8 +47,8 @@ class GuardedClaims:
         self._managed: ManagedClasses | None = None
         self._since: dict[tuple[str, str], float] = {}
         """Claims (namespace and name) to look at, and when each came or changed; the oldest first."""
-        self._changed: dict[tuple[str, str], None] = {}
-        """Claims (namespace and name) of which something changed; steps that are abandoned lose none of them."""
+        self._changed = Changed[tuple[str, str]]()
+        """By namespace and name."""
 
     def found(self) -> Iterator[GuardedClaim]:
         """Yield the claims of which it was found out now."""
@@ -79,17 +79,14 @@ class GuardedClaims:
                     for claim in snapshot.claims_of(snapshot.claim_index.unallocated)
                 ),
             ]
-        self._changed.update(dict.fromkeys(changed))
-        pace = Pace()
-        for name in tuple(self._changed):
-            if pace.rests():
-                yield
-            self._changed.pop(name, None)
-            claim = snapshot.claim(*name)
-            if claim is not None and self._is_theirs(claim):
-                self._since.setdefault(name, self._clock())
-            else:
-                self._since.pop(name, None)
+        yield from self._changed.steps(changed, self._look)
+
+    def _look(self, name: tuple[str, str]) -> None:
+        claim = self._snapshot.claim(*name)
+        if claim is not None and self._is_theirs(claim):
+            self._since.setdefault(name, self._clock())
+        else:
+            self._since.pop(name, None)
 
     def _is_theirs(self, claim: Claim) -> bool:
         """Say whether kube-scheduler is to allocate a claim now."""

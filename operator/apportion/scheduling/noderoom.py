@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import fits_alone
 
 
@@ -21,8 +21,8 @@ class NodeRoom:
         self.capacity = HostCapacity((), snapshot.pod_index.load, snapshot.pod_index.removable)
         self._hosts = self._pods = -1
         """How far the changes of nodes and pods were read."""
-        self._changed: dict[str, None] = {}
-        """Pods (UIDs) to look at; steps that are abandoned lose none of them."""
+        self._changed = Changed[str]()
+        """Pods, by UID."""
 
     def steps(self) -> Iterator[None]:
         """Look at the nodes that changed, and at the pods; yields where others may run."""
@@ -33,19 +33,18 @@ class NodeRoom:
         for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
             capacity.put(name, snapshot.node(name))
         self._pods, pods = snapshot.changes.pods.since(self._pods)
-        unbound = snapshot.pod_index.unbound
-        self._changed.update(dict.fromkeys((*unbound, *capacity.promised) if pods is None else pods))
-        pace = Pace()
-        for uid in tuple(self._changed):
-            if pace.rests():
-                yield
-            self._changed.pop(uid, None)
-            pod = snapshot.pods.get(uid)
-            node = promised_node(pod, snapshot) if pod is not None and uid in unbound else None
-            if pod is not None and node is not None:
-                capacity.take(node, pod)
-            else:
-                capacity.drop(uid)
+        if pods is None:
+            pods = (*snapshot.pod_index.unbound, *capacity.promised)
+        yield from self._changed.steps(pods, self._look)
+
+    def _look(self, uid: str) -> None:
+        snapshot = self._snapshot
+        pod, is_unbound = snapshot.pods.get(uid), uid in snapshot.pod_index.unbound
+        node = promised_node(pod, snapshot) if pod is not None and is_unbound else None
+        if pod is not None and node is not None:
+            self.capacity.take(node, pod)
+        else:
+            self.capacity.drop(uid)
 
 
 def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:

@@ -4,6 +4,10 @@ In: what was looked at. Out: whether it was enough for now. A tenant may make th
 goes through all of them at once keeps the lease, the watches and everybody else's claims waiting.
 """
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
 AT_ONCE = 64
 """Pods and claims; a few millionths of a second each."""
 
@@ -22,3 +26,19 @@ class Pace:
             return False
         self._looked = 0
         return True
+
+
+class Changed(Generic[K]):
+    """Objects that changed, by UID or name, which are looked at in steps: steps that are abandoned lose none of them."""
+
+    def __init__(self) -> None:
+        self._left: dict[K, None] = {}
+
+    def steps(self, more: Iterable[K], look: Callable[[K], None]) -> Iterator[None]:
+        """Look at each of those that were left and of `more`; yields where others may run."""
+        self._left.update(dict.fromkeys(more))
+        for number, key in enumerate(tuple(self._left), 1):
+            if number % AT_ONCE == 0:
+                yield
+            self._left.pop(key, None)
+            look(key)
