@@ -54,8 +54,8 @@ HOURS ?= 2
 soak: venv ## The whole behind a faulty API server, under random load and kills: `make soak HOURS=2 SEED=7`, or MINUTES=30
 	@$(BIN)/python -m testbed soak $(if $(MINUTES),--minutes $(MINUTES),--hours $(HOURS)) --seed $(SEED) $(ARGS)
 
-real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
-	@$(BIN)/python -m testbed real-node
+real-node: venv ## Pods with partitions on a real kubelet and containerd (root only); `ARGS=--machine-cards`: on this machine's GPUs
+	@$(BIN)/python -m testbed real-node $(ARGS)
 
 real-card: venv ## What the agent finds on this machine's real cards, as a report; `make real-card ARGS=--write` cuts one partition
 	@$(BIN)/python -m testbed real-card $(ARGS)

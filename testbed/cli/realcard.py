@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pynvml import NVMLError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.settings import AgentOptions
+from testbed.realcard.answers import answers
 from testbed.realcard.container import container_check, why_none
 from testbed.realcard.cutting import candidate, cut_and_remove, smallest
 from testbed.realcard.look import Found, look
-from testbed.realcard.report import Check, Report, Verdict
+from testbed.realcard.report import Check, Json, Report, Verdict
 
 _COLOURS = {Verdict.OK: "green", Verdict.BAD: "red", Verdict.UNKNOWN: "yellow"}
 
@@ -37,16 +39,26 @@ def real_card(
 ) -> None:
     """Read the real cards of this machine, check what containers would get, and write a report."""
     console = Console(width=None if sys.stdout.isatty() else 132)
+    # Before the agent's own session: what a handle is worth afterwards is one of the questions.
+    said = _answers()
     found, cards = look(AgentOptions(node="real-card", host_root=host_root))
     checks = [*found.checks, *_containers(cards, HostFiles(host_root), cdi_dir)]
     if write:
         checks += _written(cards, HostFiles(host_root), console)
-    whole = replace(found, checks=tuple(checks))
+    whole = replace(found, checks=tuple(checks), answers=said)
     _show(whole, console)
     report.write_text(f"{json.dumps(whole.to_json(names=names), indent=1)}\n", encoding="utf-8")
     console.print(f"The report is in {report}. It names no UUID and no host, unless --names was given.")
     if not whole.fine:
         raise typer.Exit(1)
+
+
+def _answers() -> tuple[Json, ...]:
+    try:
+        return tuple(each.to_json() for each in answers())
+    except NVMLError:
+        # No driver, or none that answers: the checks say so.
+        return ()
 
 
 def _containers(cards: Sequence[Found], host: HostFiles, cdi_dir: Path) -> list[Check]:

@@ -1,6 +1,6 @@
-"""Shared libraries from C sources, with the compiler of the PATH.
+"""Shared libraries and programs from C sources, with the compiler of the PATH.
 
-In: a folder of sources and the library's file name. Out: the path of the built library, kept under a hash of sources and
+In: a folder of sources and the file's name. Out: the path of what was built, kept under a hash of sources and
 flags in the user's cache folder, so that the second test run compiles nothing.
 """
 
@@ -9,24 +9,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
 
 from testbed.errors import Unavailable
 
-_FLAGS = (
-    "-std=gnu11",
-    "-shared",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-O1",
-    "-g",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-pthread",
-)
+_FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
+_LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden")
 
 
 def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path | None = None) -> Path:
@@ -36,10 +27,18 @@ def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path
 
     Raises Unavailable without a C compiler, or with the compiler's output.
     """
-    flags = (*_FLAGS, f"-Wl,-soname,{name}")
     folders = (sources, shared) if shared is not None else (sources,)
+    return _built(name, folders, (*_FLAGS, *_LIBRARY, f"-Wl,-soname,{name}"), cache)
+
+
+def program(sources: Path, name: str, *, cache: Path | None = None) -> Path:
+    """Build all C files of a folder into a program, unless that was done before. Raises Unavailable as `library` does."""
+    return _built(name, (sources,), _FLAGS, cache)
+
+
+def _built(name: str, folders: Sequence[Path], flags: Sequence[str], cache: Path | None) -> Path:
     files = [file for folder in folders for file in sorted(folder.glob("*.[ch]"))]
-    digest = hashlib.sha256(repr(flags).encode())
+    digest = hashlib.sha256(repr(tuple(flags)).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     root = cache or platformdirs.user_cache_path("apportion") / "testbed" / "fakes"
@@ -48,7 +47,9 @@ def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path
         return built
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
-        raise Unavailable(f"{name} is built from {sources.name}/*.c, and no C compiler (cc) is on the PATH")
+        raise Unavailable(
+            f"{name} is built from {folders[0].name}/*.c, and no C compiler (cc) is on the PATH"
+        )
     built.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         fresh = Path(scratch) / name
@@ -66,5 +67,5 @@ def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path
             check=False,
         )
         if done.returncode != 0:
-            raise Unavailable(f"{compiler} refused {sources.name}/*.c: {done.stderr.strip()}")
+            raise Unavailable(f"{compiler} refused {folders[0].name}/*.c: {done.stderr.strip()}")
         return fresh.replace(built)

@@ -61,6 +61,8 @@ class Report:
     host: Mapping[str, str]
     backends: tuple[BackendReport, ...]
     checks: tuple[Check, ...] = field(default=())
+    answers: tuple[Json, ...] = ()
+    """What NVML answered to each question (`answers.py`); empty without it."""
 
     @property
     def fine(self) -> bool:
@@ -87,6 +89,7 @@ class Report:
             "checks": [
                 {"name": each.name, "verdict": each.verdict.value, "said": each.said} for each in self.checks
             ],
+            "answers": list(self.answers),
         }
         hidden: Json = made if names else _hidden(made)
         return hidden

@@ -11,7 +11,7 @@ from testbed.installation import NAMESPACE, product_environment
 from testbed.ports import free_ports
 from testbed.process import Process
 from testbed.readiness import answers, until_ready
-from testbed.realnode.hardware import Hardware
+from testbed.realnode.hardware import NodeCards
 from testbed.realnode.node import RealNode
 
 _GRACE_SECONDS = 15.0
@@ -27,13 +27,13 @@ class NodeAgent:
     """
 
     def __init__(
-        self, node: RealNode, hardware: Hardware, *, instance: str = "", contained: bool = False
+        self, node: RealNode, cards: NodeCards, *, instance: str = "", contained: bool = False
     ) -> None:
         self._contained = contained
         self.log: Path = node.host.folder / f"agent{instance and '-'}{instance}.log"
         self.instance = instance
         self._node = node
-        self._hardware = hardware
+        self._cards = cards
         self._process: Process | None = None
 
     async def start(self) -> None:
@@ -43,11 +43,11 @@ class NodeAgent:
         [port] = free_ports(1)
         words: list[str | Path] = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", self._node.name),
-            *self._hardware.options,
+            *self._cards.options,
             *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
             *(("--instance", self.instance) if self.instance else ()),
         ]
-        environment = product_environment() | self._hardware.environment
+        environment = {**product_environment(), **self._cards.environment}
         if self._contained:
             words = self._node.containerd.container(_CONTAINER, words, environment)
         self._process = Process.start(

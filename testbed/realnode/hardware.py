@@ -7,9 +7,9 @@ product. After a reboot of the node it has no partitions, as real cards.
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from testbed.fakes.dcmi import host as dcmi_host
 from testbed.fakes.dcmi.library import FakeDcmi
@@ -21,6 +21,24 @@ DAVINCI_MAJOR: Final = 235
 VDAVINCI_MAJOR: Final = 236
 """Numbers that no kernel module of this machine serves, so opening such a file fails."""
 _VNPUS_PER_CHIP = 16
+
+
+class NodeCards(Protocol):
+    """The cards of a real node, fake or the machine's own."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the agent's process needs in its environment."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The agent's options."""
+
+    def partitions(self) -> list[str]:
+        """Return every partition that exists, in words."""
+
+    def reboot(self) -> None:
+        """Remove what a reboot of the node removes."""
 
 
 class Hardware:

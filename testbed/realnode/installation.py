@@ -17,7 +17,8 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import NAMESPACE, Installation
 from testbed.realnode.agent import NodeAgent
-from testbed.realnode.hardware import Hardware
+from testbed.realnode.hardware import Hardware, NodeCards
+from testbed.realnode.machinecards import MachineCards
 from testbed.realnode.node import RealNode
 from testbed.smalldisk import SmallDisk, small_disk
 from testbed.versions import NODE
@@ -38,23 +39,27 @@ class RealNodeInstallation:
         npus: tuple[str, ...] = ("910B4",),
         name: str = "real",
         small_disk: bool = False,
+        machine_cards: bool = False,
         binaries: Binaries | None = None,
         programs: Binaries | None = None,
     ) -> None:
         """`binaries` are those of the control plane, `programs` those of the node; they are looked for if not given.
 
-        `small_disk`: the agent's journal is on a disk of its own, which can be filled.
+        `small_disk`: the agent's journal is on a disk of its own, which can be filled. `machine_cards`: the cards are those of this machine.
         """
         self.name = name
         self.agents: list[NodeAgent] = []
         self.cluster = ControlPlane(binaries=binaries)
         self.node: RealNode
         self.hardware: Hardware
+        """The fake cards; not there with those of the machine."""
+        self._cards: NodeCards
         self.product: Installation
         self._gpus = gpus
         self._npus = npus
         self._programs = programs
         self._small_disk = small_disk
+        self._machine_cards = machine_cards
         self.disk: SmallDisk | None = None
         self._stack = AsyncExitStack()
 
@@ -75,7 +80,10 @@ class RealNodeInstallation:
                 folder.mkdir(parents=True)
                 self.disk = self._stack.enter_context(small_disk(folder, megabytes=16))
             await enter(self.node)
-            self.hardware = Hardware(self.node.host, gpus=self._gpus, npus=self._npus)
+            if self._machine_cards:
+                self._cards = MachineCards()
+            else:
+                self._cards = self.hardware = Hardware(self.node.host, gpus=self._gpus, npus=self._npus)
             await self.agent()
         except BaseException:
             await self._stack.aclose()
@@ -90,7 +98,7 @@ class RealNodeInstallation:
 
     async def agent(self, instance: str = "", *, contained: bool = False) -> NodeAgent:
         """Start an agent (one more) on the node, and wait until it serves; `contained` as in `NodeAgent`."""
-        agent = NodeAgent(self.node, self.hardware, instance=instance, contained=contained)
+        agent = NodeAgent(self.node, self._cards, instance=instance, contained=contained)
         self._stack.push_async_callback(agent.stop)
         await agent.start()
         self.agents.append(agent)
@@ -102,7 +110,7 @@ class RealNodeInstallation:
         for agent in self.agents:
             await agent.stop()
         self.agents.clear()
-        self.hardware.reboot()
+        self._cards.reboot()
 
     async def power_on(self) -> None:
         """Boot the node, and start its agent."""
@@ -113,7 +121,7 @@ class RealNodeInstallation:
         """Give the node other cards, and run its agent in a container; no pod may have a device."""
         while self.agents:
             await self.agents.pop().stop()
-        self.hardware = Hardware(self.node.host, gpus=gpus, npus=npus)
+        self._cards = self.hardware = Hardware(self.node.host, gpus=gpus, npus=npus)
         await self.agent(contained=True)
 
     @property
@@ -169,7 +177,7 @@ class RealNodeInstallation:
             "Partitions": [
                 each["metadata"]["name"] for each in partitions if each["spec"].get("holder") or not warm
             ],
-            "partitions on the hardware": [] if warm else self.hardware.partitions(),
+            "partitions on the hardware": [] if warm else self._cards.partitions(),
             "partitions in the journal": [] if warm else rows["partitions"],
             "processes": sorted(self.node.processes()),
         }

@@ -5,6 +5,7 @@ In: an installation, a namespace, which device is wanted. Out: a running pod wit
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -105,8 +106,16 @@ class Workload:
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
-    async def create(self, name: str, wanted: DeviceRequest, *, restart: str = "Never") -> None:
-        """Create a claim and a pod of the same name that uses it."""
+    async def create(
+        self,
+        name: str,
+        wanted: DeviceRequest,
+        *,
+        restart: str = "Never",
+        container: Json | None = None,
+        volumes: Sequence[Json] = (),
+    ) -> None:
+        """Create a claim and a pod of the same name that uses it; `container`: fields that its container has besides."""
         exactly = {
             "deviceClassName": wanted.device_class,
             "selectors": [{"cel": {"expression": wanted.expression}}],
@@ -120,7 +129,8 @@ class Workload:
             opaque = {"driver": wanted.device_class, "parameters": wanted.parameters}
             claim["spec"]["devices"]["config"] = [{"opaque": opaque}]
         await self._api.create(self._claims, claim)
-        await self._create_pod(name, name, {"hostNetwork": wanted.host_network, "restartPolicy": restart})
+        more = {"hostNetwork": wanted.host_network, "restartPolicy": restart, "volumes": list(volumes)}
+        await self._create_pod(name, name, more, container)
 
     async def example(self, example: Example) -> Json:
         """Create what an example has, with the image that is here, and wait until its pod runs."""
@@ -142,18 +152,28 @@ class Workload:
         """Create a pod that uses a claim which is there, straight on the node: no scheduler and no gate sees it."""
         await self._create_pod(name, claim, {"nodeName": self._node.name, "restartPolicy": "Never"})
 
-    async def _create_pod(self, name: str, claim: str, more: Json) -> None:
+    async def create_without(self, name: str, container: Json, volumes: Sequence[Json]) -> None:
+        """Create a pod that has no claim."""
+        more = {"hostNetwork": True, "restartPolicy": "Never", "volumes": list(volumes)}
+        await self._create_pod(name, None, more, container)
+
+    async def _create_pod(self, name: str, claim: str | None, more: Json, fields: Json | None = None) -> None:
+        claims = [] if claim is None else [{"name": "part", "resourceClaimName": claim}]
         container = {
             "name": "main",
             "image": IMAGE,
             "imagePullPolicy": "Never",
-            "resources": {"claims": [{"name": "part"}], "requests": {"cpu": "10m", "memory": "16Mi"}},
+            "resources": {
+                "claims": [{"name": each["name"]} for each in claims],
+                "requests": {"cpu": "10m", "memory": "16Mi"},
+            },
+            **(fields or {}),
         }
         spec = {
             **more,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 5,
-            "resourceClaims": [{"name": "part", "resourceClaimName": claim}],
+            "resourceClaims": claims,
             "containers": [container],
         }
         await self._api.create(self._pods, {"metadata": {"name": name}, "spec": spec})

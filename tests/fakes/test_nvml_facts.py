@@ -14,7 +14,7 @@ CODE = "".join(path.read_text(encoding="utf-8") for path in sorted(FakeNvml.sour
 def test_every_belief_names_what_has_it_and_where_it_is_from(fact: Fact) -> None:
     """A function of the C files or a method of the fake; a source, or the word that there is none."""
     assert re.search(rf"\b{fact.where}\b", CODE) or hasattr(FakeNvml, fact.where)
-    assert re.match(r"(NVML|OGK|DRV|MIG|NVIDIA/|delete_module|none)\b", fact.source)
+    assert re.match(r"(NVML|OGK|DRV|MIG|H200|NVIDIA/|delete_module|none)\b", fact.source)
 
 
 def test_every_remark_of_a_missing_source_is_in_the_table() -> None:

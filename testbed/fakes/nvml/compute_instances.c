@@ -176,7 +176,6 @@ EXPORT int nvmlDeviceGetMaxMigDeviceCount(handle device, unsigned *count) {
 
 EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(handle device, unsigned index, handle *out) {
     BEGIN(device, ON(GPU_KIND));
-    if (!call.gpu->mode) DONE(NOT_SUPPORTED);
     if (index >= call.gpu->slices) DONE(INVALID_ARGUMENT);
     for (const struct instance *found = call.gpu->instance; found < call.gpu->instance + INSTANCES; found++)
         for (const struct compute *row = found->computes; found->used && row < found->computes + COMPUTES; row++) {

@@ -2,7 +2,8 @@
 
 In: nothing. Out: rows; `where` is the function of the C files, or the method of `FakeNvml`, that does so. A row whose source begins with
 "none" is a belief that no source was found for: a real card may differ. Sources: NVML nvml.h of NVIDIA/go-nvml 2f9e261 (gen/nvml, lines),
-OGK NVIDIA/open-gpu-kernel-modules 595.45.04, DRV kubernetes-sigs/dra-driver-nvidia-gpu 95932046, MIG the MIG User Guide.
+OGK NVIDIA/open-gpu-kernel-modules 595.45.04, H200 what a real one
+answered with driver 580.159.04 (recorded/h200-580.json, and the report of `make real-card` on its machine), DRV kubernetes-sigs/dra-driver-nvidia-gpu 95932046, MIG the MIG User Guide.
 """
 
 from dataclasses import dataclass
@@ -27,9 +28,7 @@ FACTS = (
         "none; dlopen(3) returns the library that is loaded under the same soname",
     ),
     Fact("held", "a session keeps the module from being unloaded", "delete_module(2), EWOULDBLOCK"),
-    Fact(
-        "nvmlShutdown", "the end of the last session closes the device files", "none (the library is closed)"
-    ),
+    Fact("nvmlShutdown", "the end of the last session closes the device files", "H200"),
     Fact("exchange", "an exchange of the module resets every GPU", "none; MIG: instances are not persistent"),
     Fact("resolve", "a handle of a GPU that has left answers as a lost one", "none, as to the code"),
     Fact(
@@ -40,7 +39,7 @@ FACTS = (
     Fact(
         "pids_out",
         "processes outside the caller's PID namespace are left out",
-        "OGK gpu_rmapi.c:811-818, 978",
+        "OGK gpu_rmapi.c:811-818, 978; H200",
     ),
     Fact("pci_out", "bus ids have eight digits of domain, in capitals", "NVML at nvmlPciInfo_t"),
     Fact("nvmlDeviceGetMemoryInfo", "a GPU without memory of its own refuses", "DRV issues 1073, 1115"),
@@ -56,8 +55,14 @@ FACTS = (
     Fact(
         "versioned_anytime",
         "some drivers answer the versioned one with the mode off",
-        "none; DRV asks so on Hopper and later",
+        "H200; DRV asks so on Hopper and later",
     ),
+    Fact("resolve", "a handle ends with its session", "H200"),
+    Fact("nvmlDeviceGetGpuInstances", "without MIG mode there are none, and that is no refusal", "H200"),
+    Fact("nvmlDeviceGetMigDeviceHandleByIndex", "without MIG mode nothing is found", "H200"),
+    Fact("no_link", "a link that a GPU does not have is refused as one that leads nowhere", "H200"),
+    Fact("nvmlDeviceGetSupportedEventTypes", "all types of the library's version", "H200"),
+    Fact("nvmlDeviceGetAddressingMode", "a GPU with memory of its own says that it has none", "H200"),
     Fact(
         "rename", "another version of the driver names profiles otherwise", "DRV: GB200, 1g.24gb and 1g.23gb"
     ),
@@ -88,7 +93,11 @@ FACTS = (
     ),
     Fact("nvmlGpuInstanceDestroy", "one with a compute instance is in use", "NVML nvmlGpuInstanceDestroy"),
     Fact("nvmlEventSetWait_v2", "events from before the set do not come", "NVML 9894"),
-    Fact("xid", "an error that is attributable to an instance names it, others 0xFFFFFFFF", "NVML 3231-3236"),
+    Fact(
+        "xid",
+        "an error that is attributable to an instance names it, others 0xFFFFFFFF",
+        "NVML 3231-3236; H200 without instances",
+    ),
     Fact(
         "ecc",
         "the GPU's volatile counter has contained errors too",

@@ -16,6 +16,8 @@ from testbed.fakes.nvml import layout
 from testbed.fakes.nvml.models import fill
 from testbed.fakes.statefile.layout import Header
 
+PASSTHROUGH = 1
+"""NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH: a virtual machine has the whole GPU."""
 _HOPPER = 9
 _XID = 8
 _ANY = 0xFFFFFFFF
@@ -63,10 +65,11 @@ class FakeNvml(FakeDriver[layout.State]):
         cuda: int = 12080,
         mig: bool = False,
         versioned_anytime: bool = False,
+        virtualization: int = 0,
     ) -> "FakeNvml":
         """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere.
 
-        `versioned_anytime`: profile queries with a version are answered while MIG mode is off, too.
+        `versioned_anytime`: profile queries with a version are answered while MIG mode is off, too. `virtualization`: NVML_GPU_VIRTUALIZATION_MODE_*.
         """
         state = layout.State(
             header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
@@ -86,6 +89,7 @@ class FakeNvml(FakeDriver[layout.State]):
             gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{path}/{index}')}".encode()
             gpu.numa = index * 2 // len(models)
             gpu.mode = gpu.pending = int(mig)
+            gpu.virtualization = virtualization
         return cls._write(path, state)
 
     def instances(self) -> tuple[GpuInstance, ...]:

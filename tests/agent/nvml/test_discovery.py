@@ -38,6 +38,7 @@ def test_a_gpu_has_the_attributes_of_nvidias_driver(node: Node) -> None:
         "cudaComputeCapability": Semver.parse("9.0.0"),
         "driverVersion": Semver.parse("570.86.15"),
         "cudaDriverVersion": Semver.parse("12.8.0"),
+        "addressingMode": "None",
     }
     assert card.location == Location("0000:19:00.0", "pci0000:10", 1)
 
