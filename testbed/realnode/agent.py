@@ -3,7 +3,10 @@
 import asyncio
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from testbed.controlplane import ControlPlane
 from testbed.errors import NotReadyInTimeError
@@ -70,6 +73,18 @@ class NodeAgent:
                 self._process = process
                 raise NotReadyInTimeError(f"the agent has not ended within {_ENDS_SECONDS:g} s")
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def open_files(self, prefix: str) -> list[str]:
+        """Return which files whose names begin so its processes have open."""
+        if self._process is None or not self._process.running():
+            return []
+        root = psutil.Process(self._process.pid)
+        found: set[str] = set()
+        for process in (root, *root.children(recursive=True)):
+            for file in Path(f"/proc/{process.pid}/fd").iterdir():
+                with suppress(OSError):
+                    found.add(str(file.readlink()))
+        return sorted(name for name in found if name.startswith(prefix))
 
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -13,9 +13,11 @@ from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import DeviceRequest, RunningPod, Workload, gpu, mig, vnpu
 
 _GPU_FILE: Final = re.compile(r"/dev/nvidia[0-9]+")
-_SICK: Final = "apportion.dev/unhealthy"
-_DRIVER_USER: Final = "nvidia.com/gpu.deploy.client"
+SICK: Final = "apportion.dev/unhealthy"
+DRIVER_USER: Final = "nvidia.com/gpu.deploy.client"
 """Label by which NVIDIA's driver manager has those leave that use the driver (NVIDIA/k8s-driver-manager)."""
+PAUSED: Final = "paused-for-driver-upgrade"
+"""Its value meanwhile."""
 _NEXT_DRIVER: Final = "580.65.06"
 _INNER_ERROR: Final = -8005
 """What every function of DCMI may answer (its header: DCMI_ERR_CODE_INNER_ERR)."""
@@ -64,7 +66,7 @@ async def hang_call(installation: RealNodeInstallation, work: Workload) -> None:
     nvml.hang("nvmlDeviceGetMemoryInfo", card=1)
     nvml.hang("nvmlDeviceGetTotalEccErrors", card=1)
     try:
-        await eventually(lambda: installation.taints("gpu-1"), lambda keys: _SICK in (keys or ()), within=60)
+        await eventually(lambda: installation.taints("gpu-1"), lambda keys: SICK in (keys or ()), within=60)
         await run_checked(installation, work, "beside", gpu(gpu_uuid(installation, 0)))
     finally:
         nvml.drop_rules()
@@ -77,7 +79,7 @@ async def fail_other_driver(installation: RealNodeInstallation, work: Workload) 
     dcmi.fail("dcmi_get_device_health", _INNER_ERROR, times=-1)
     dcmi.fail("dcmi_create_vdevice", _INNER_ERROR, times=-1)
     try:
-        await eventually(lambda: installation.taints("npu-0"), lambda keys: _SICK in (keys or ()), within=60)
+        await eventually(lambda: installation.taints("npu-0"), lambda keys: SICK in (keys or ()), within=60)
         await run_checked(installation, work, "other", mig("1g.10gb"))
     finally:
         dcmi.drop_rules()
@@ -89,15 +91,15 @@ async def exchange_driver(installation: RealNodeInstallation, work: Workload) ->
     """NVIDIA's driver manager exchanges the driver: the agent lets go, a pod that is evicted ends meanwhile, and the next one runs on the new driver."""
     nvml = installation.hardware.nvml
     evicted = await work.run("evicted", mig("1g.10gb"))
-    await installation.label_node(_DRIVER_USER, "paused-for-driver-upgrade")
+    await installation.label_node(DRIVER_USER, PAUSED)
     try:
         await work.delete("evicted")
         await eventually(
-            lambda: installation.taints(evicted.device), lambda keys: _SICK in (keys or ()), within=60
+            lambda: installation.taints(evicted.device), lambda keys: SICK in (keys or ()), within=60
         )
         nvml.exchange(_NEXT_DRIVER)
     finally:
-        await installation.label_node(_DRIVER_USER, "true")
+        await installation.label_node(DRIVER_USER, "true")
     await installation.agents.pop().ended()
     await installation.agent()
     await run_checked(installation, work, "after", mig("1g.10gb"))
@@ -120,7 +122,7 @@ async def run_checked(
 
 async def _well(installation: RealNodeInstallation, device: str) -> None:
     await eventually(
-        lambda: installation.taints(device), lambda keys: keys is not None and _SICK not in keys, within=60
+        lambda: installation.taints(device), lambda keys: keys is not None and SICK not in keys, within=60
     )
 
 

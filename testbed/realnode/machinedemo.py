@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -15,10 +16,11 @@ from testbed.api import Json
 from testbed.binaries import provide
 from testbed.errors import TestbedError
 from testbed.eventually import eventually
+from testbed.realnode.faults import DRIVER_USER, PAUSED, SICK
 from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.machinecards import computing
 from testbed.realnode.probe import unsupported_reason
-from testbed.realnode.workload import MANAGED, DeviceRequest, Workload
+from testbed.realnode.workload import MANAGED, DeviceRequest, Workload, gpu
 from testbed.versions import CONTROL_PLANE, NODE
 
 _ANY = DeviceRequest("GPU", "gpu.apportion.dev", "true")
@@ -27,6 +29,8 @@ _ILLEGAL_ADDRESS = "700"
 _SEEN_SECONDS = 10.0
 """Longer than the agent needs to see an error (it looks every two seconds) and to publish it."""
 _PATIENCE_SECONDS = 90.0
+_HELD = "apportion.dev/held"
+_DRIVER_FILES = "/dev/nvidia"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,17 @@ class MachineDemo:
             await self._keeps_taints(installation, taints)
             await work.delete("faulty")
             self._check("after-fault", await self._compute(work, "after-fault"), gpus)
+            await work.delete("after-fault")
+        async with self._step(
+            "a program whose pod was deleted by force keeps its GPU until it has ended, and the next pod waits"
+        ):
+            await self._orphan(installation, work, gpus)
+        async with self._step("while the driver is to be exchanged the agent has none of its files open"):
+            await self._pause(installation, gpus)
+            self._check("after-pause", await self._compute(work, "after-pause"), gpus)
+            await work.delete("after-pause")
+        async with self._step("the node's power is cut: its pod comes back, and computes"):
+            await self._power_cut(installation, work, gpus)
         async with self._step("everything is deleted, and nothing is left"):
             await work.empty()
             await installation.nothing_left(warm=True)
@@ -116,9 +131,70 @@ class MachineDemo:
             raise TestbedError(f"a pod without a claim computes on a GPU: {lines}")
         await work.empty()
 
-    async def _begin(self, work: Workload, name: str, *words: str) -> None:
+    async def _orphan(
+        self, installation: RealNodeInstallation, work: Workload, gpus: Mapping[str, str]
+    ) -> None:
+        seen = await self._compute(work, "orphan")
+        programs = installation.node.processes()
+        installation.node.kubelet.suspend()
+        try:
+            await work.delete_by_force("orphan")
+            await eventually(
+                lambda: installation.taints(seen.device), lambda keys: _HELD in (keys or ()), within=40
+            )
+            if installation.node.processes() != programs:
+                raise TestbedError("the program of the pod that was deleted by force has ended by itself")
+            wanted = gpu(gpus[seen.device])
+            await self._begin(work, "next", wanted=wanted)
+            await eventually(lambda: work.events("next"), bool)
+        finally:
+            installation.node.kubelet.resume()
+        self._check("next", await self._computed(work, "next", time.monotonic()), gpus)
+        await work.empty()
+
+    async def _pause(self, installation: RealNodeInstallation, gpus: Mapping[str, str]) -> None:
+        agent = installation.agents.pop()
+        if not agent.open_files(_DRIVER_FILES):
+            raise TestbedError("the agent has no file of the driver open although it serves GPUs")
+        await installation.label_node(DRIVER_USER, PAUSED)
+        try:
+            for device in gpus:
+                await eventually(
+                    partial(installation.taints, device), lambda keys: SICK in (keys or ()), within=40
+                )
+            if found := agent.open_files(_DRIVER_FILES):
+                raise TestbedError(f"the agent has let go of the driver, and has open {found}")
+        finally:
+            await installation.label_node(DRIVER_USER, "true")
+        await agent.ended()
+        await installation.agent()
+
+    async def _power_cut(
+        self, installation: RealNodeInstallation, work: Workload, gpus: Mapping[str, str]
+    ) -> None:
+        await self._begin(work, "booted", restart="Always")
+        self._check("booted", await self._computed(work, "booted", time.monotonic()), gpus)
+        await installation.power_cut()
+        await installation.power_on()
+        pod = await eventually(lambda: work.pod("booted"), _restarted, within=_PATIENCE_SECONDS)
+        began = time.monotonic()
+        await eventually(
+            lambda: _printed(installation, pod),
+            lambda lines: lines.count("ready") > 1,
+            within=_PATIENCE_SECONDS,
+        )
+        self._check("booted", await self._computed(work, "booted", began), gpus)
+
+    async def _begin(
+        self,
+        work: Workload,
+        name: str,
+        *words: str,
+        restart: str = "Never",
+        wanted: DeviceRequest = _ANY,
+    ) -> None:
         container, volumes = computing(*words)
-        await work.create(name, _ANY, container=container, volumes=volumes)
+        await work.create(name, wanted, restart=restart, container=container, volumes=volumes)
 
     async def _compute(self, work: Workload, name: str, *words: str) -> Computed:
         began = time.monotonic()
@@ -168,6 +244,17 @@ class MachineDemo:
         began = time.monotonic()
         yield
         self._console.print(f"[green]✔[/] {title}  {time.monotonic() - began:.1f} s", highlight=False)
+
+
+def _restarted(pod: Json) -> bool:
+    return any(
+        status["restartCount"] and "running" in status["state"]
+        for status in pod["status"].get("containerStatuses", ())
+    )
+
+
+async def _printed(installation: RealNodeInstallation, pod: Json) -> list[str]:
+    return installation.node.output(pod)
 
 
 async def _gpus(installation: RealNodeInstallation) -> dict[str, str]:

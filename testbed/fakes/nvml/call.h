@@ -61,6 +61,9 @@ int pids_out(const struct call *call, const uint32_t *pids, unsigned *count, voi
 /* Another number for every session of this process: event sets die with theirs. */
 unsigned session_epoch(void);
 
+/* Count the event sets of this session to which events go; `more` is 1 or -1. */
+void listens(int more);
+
 uint64_t next_serial(struct call *call);
 void random_uuid(char *out, size_t length, const char *prefix);
 

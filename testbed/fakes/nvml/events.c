@@ -10,6 +10,7 @@ struct event_set {
     unsigned epoch;
     uint64_t seen;        /* sequence number of the last event given out, or of the last before the set was made */
     uint64_t types[GPUS]; /* registered types of each GPU */
+    int listens;          /* whether any is registered */
 };
 
 EXPORT int nvmlEventSetCreate(struct event_set **out) {
@@ -23,6 +24,7 @@ EXPORT int nvmlEventSetCreate(struct event_set **out) {
 
 EXPORT int nvmlEventSetFree(struct event_set *set) {
     BEGIN(0, 0);
+    if (set->listens && set->epoch == session_epoch()) listens(-1);
     free(set);
     DONE(SUCCESS);
 }
@@ -37,6 +39,7 @@ EXPORT int nvmlDeviceRegisterEvents(handle device, unsigned long long types, str
     BEGIN(device, ON(GPU_KIND));
     if (types & ~(unsigned long long)SUPPORTED) DONE(NOT_SUPPORTED);
     set->types[call.gpu - call.state->gpu] |= types;
+    if (!set->listens && set->epoch == session_epoch()) listens(set->listens = 1);
     DONE(SUCCESS);
 }
 

@@ -29,6 +29,7 @@ FACTS = (
     ),
     Fact("held", "a session keeps the module from being unloaded", "delete_module(2), EWOULDBLOCK"),
     Fact("nvmlShutdown", "the end of the last session closes the device files", "H200"),
+    Fact("listens", "but for those of GPUs whose events go to a set that was not freed before", "H200"),
     Fact("exchange", "an exchange of the module resets every GPU", "none; MIG: instances are not persistent"),
     Fact("resolve", "a handle of a GPU that has left answers as a lost one", "none, as to the code"),
     Fact(

@@ -15,6 +15,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices.nvml.cards import Gpu
+from apportion.agent.devices.nvml.eventset import EventSet
 from apportion.agent.devices.nvml.instances import ANY_ID, Instances
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.stickyerrors import ContainedErrors, StickyErrors
@@ -31,7 +32,6 @@ CONTAINED_XIDS: Final = frozenset({94})
 Any other error that is seen in a partition may concern the whole GPU: 95 is the one that could not be contained.
 """
 _TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
-_TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
 _LONGEST_DRAIN: Final = 1.0
 """Seconds to wait for another thread that takes the events."""
 
@@ -52,9 +52,7 @@ class HealthMonitor:
         self._sticky_errors = sticky_errors or StickyErrors()
         self._ignored = ignored
         self._lock = threading.Lock()
-        self._set: Any = None
-        self._ended = 0
-        """Sessions that were over when the set was made: it dies with its own."""
+        self._set: EventSet | None = None
         self._heard: dict[int | None, str] = {}
         """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
         self._names: dict[str, str] = {}
@@ -82,6 +80,9 @@ class HealthMonitor:
                 self._drain()
             finally:
                 self._lock.release()
+        if self._set is None:
+            # It failed: what comes before the next look is for another one.
+            self.listen(gpus)
         marked = self._sticky_errors.all()
         found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
         return {name: health for name, health in found.items() if health is not Health.HEALTHY}
@@ -132,22 +133,22 @@ class HealthMonitor:
                 self._sticky_errors.note_contained(uuid, now)
         return contained
 
-    def _open_set(self) -> Any:
+    def _open_set(self) -> EventSet | None:
         """Return the set that events come to, None when there is none now. Raises NoSession."""
-        if self._set is not None and self._ended == self._session.ended:
+        if self._set is not None and self._set.alive:
             return self._set
         with self._lock:
-            if self._set is None or self._ended != self._session.ended:
-                self._ended, self._heard, self._set = self._session.ended, {}, None
+            if self._set is None or not self._set.alive:
+                self._heard, self._set = {}, None
                 try:
-                    self._set = self._session.call("nvmlEventSetCreate")
+                    self._set = EventSet(self._session)
                 except NoSession:
                     raise
                 except HardwareError as error:
                     _log.warning("nvml.no_event_set", error=str(error))
             return self._set
 
-    def _listen_to(self, gpu: Gpu, events: Any) -> None:
+    def _listen_to(self, gpu: Gpu, events: EventSet) -> None:
         uuid = gpu.card.uuid
         try:
             handle = self._session.handle(uuid, gpu.name)
@@ -155,7 +156,7 @@ class HealthMonitor:
                 "nvmlDeviceGetSupportedEventTypes", handle, none_on=NOT_OFFERED, about=gpu.name
             )
             if known:
-                self._session.call("nvmlDeviceRegisterEvents", handle, known & _TYPES, events, about=gpu.name)
+                events.register(handle, known & _TYPES, gpu.name)
         except HardwareError as error:
             if uuid not in self._silent:
                 _log.warning("nvml.no_events", card=gpu.name, error=str(error))
@@ -168,7 +169,7 @@ class HealthMonitor:
     def _drain(self) -> None:
         while self._set is not None:
             try:
-                event = self._session.ask("nvmlEventSetWait", self._set, 0, none_on=_TIMED_OUT)
+                event = self._set.next()
             except Lost as error:
                 # One GPU is lost (nvml.h); the set goes on and keeps what others report.
                 _log.warning("nvml.events_late", error=str(error))
@@ -176,6 +177,7 @@ class HealthMonitor:
             except HardwareError as error:
                 # The set died with its session; the next look makes another.
                 _log.warning("nvml.events_lost", error=str(error))
+                self._set.free()
                 self._set = None
                 return
             if event is None:

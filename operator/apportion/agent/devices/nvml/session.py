@@ -6,7 +6,7 @@ take seconds on busy nodes. NVML itself is safe to call from many threads.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pynvml
@@ -79,6 +79,7 @@ class Session:
         self.released = ""
         """Why no session is opened, for people; "": it is when it is needed."""
         self._handles: dict[str, Any] = {}
+        self._before_end: list[Callable[[], None]] = []
         self.ended = 0
         """How many sessions are over: what was made in one is not to be used in the next."""
 
@@ -119,10 +120,20 @@ class Session:
         """Keep a handle that was found by other means."""
         self._handles[uuid] = handle
 
+    def before_end(self, let_go: Callable[[], None]) -> None:
+        """Have this called before the session is ended, for what would outlive it; it calls the library itself, and raises nothing."""
+        with self._lock:
+            self._before_end.append(let_go)
+
     def release(self, why: str) -> None:
         """End the session, which closes the driver's device files, and open none any more."""
         with self._lock:
             self.released = why
+            held, self._before_end = self._before_end, []
+        for let_go in held:
+            # Without the lock: it waits for calls that are under way.
+            let_go()
+        with self._lock:
             if self._open:
                 self._end()
                 _nvml.nvmlShutdown()
@@ -155,6 +166,7 @@ class Session:
     def _end(self) -> None:
         """Take note that the library has no session any more. The caller holds the lock."""
         self._open = False
+        self._before_end = []
         self.ended += 1
         self._handles.clear()
 
