@@ -10,7 +10,6 @@ from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.members import (
     DeviceShortage,
     DomainShortage,
-    GangAnswer,
     GangRefused,
     GangServed,
     Member,
@@ -21,6 +20,7 @@ from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, claim, cluster, device, device_request, device_slice
+from tests.finished import finished
 
 
 def fleet(**free: int) -> State:
@@ -88,10 +88,4 @@ def answer_of(
     if isinstance(counted, DeviceShortage):
         return counted
     with PlacedMembers(demands.state, demands) as placed:
-        steps = place_gang(placed, members, enough=enough, most=most, ladder=ladder)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                answer: GangAnswer = end.value
-                return answer
+        return finished(place_gang(placed, members, enough=enough, most=most, ladder=ladder))

@@ -20,7 +20,8 @@ from apportion.scheduling.defrag.planning import Picture, Planned
 from apportion.scheduling.defrag.records import campaign_of, devices_of
 from apportion.scheduling.preemption.evictor import Refused
 from tests.cli.worlds import Cluster, allocate_what_is_assumed
-from tests.defrag.planned import cards, makes, read, runs, starts
+from tests.defrag.planned import cards, makes, runs, starts
+from tests.finished import finished
 
 Json = dict[str, Any]
 POLICY = "tidy"
@@ -135,7 +136,7 @@ class Moving:
 
     def plan(self) -> tuple[Planned, Movables]:
         """Plan as the leader does."""
-        found = read(self._reader().gather())
+        found = finished(self._reader().gather())
         names = frozenset(node.name for node in self.cluster.snapshot.nodes.values())
         spec = present(self.cluster).spec
         picture = Picture.of(spec, self.cluster.snapshot, names, found.movables, found.room)

@@ -1,7 +1,6 @@
 """A small cluster whose pods have controllers, and plans for it as a leader makes them."""
 
 import copy
-from collections.abc import Generator
 from typing import Any
 
 from apportion.api.contract import GATE
@@ -10,6 +9,7 @@ from apportion.cluster.kinds import DEFRAGS, PODS
 from apportion.scheduling.defrag.movables import MovableReader, Movables, Scope
 from apportion.scheduling.defrag.planning import Picture, Planned
 from tests.cli.worlds import Cluster, profile_request
+from tests.finished import finished
 from tests.observedcluster import GPU
 
 Json = dict[str, Any]
@@ -100,22 +100,12 @@ def policy(cluster: Cluster, **spec: Any) -> None:
     cluster.see(DEFRAGS, raw)
 
 
-def read(reading: Generator[None, None, Movables]) -> Movables:
-    """Read to the end, without letting others run."""
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            found: Movables = end.value
-            return found
-
-
 def plan(cluster: Cluster, client: Client, names: frozenset[str] | None = None) -> tuple[Planned, Movables]:
     """Plan as the leader does; `names`: of the nodes that count, by default all that are not cordoned."""
     candidates = cluster.cycle(client).decider.candidates
     if names is None:
         names = frozenset(node.name for node in cluster.snapshot.nodes.values() if not node.unschedulable)
     scope = Scope(nodes=names, unattended=True)
-    found = read(MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather())
+    found = finished(MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather())
     [made] = cluster.snapshot.defrags.values()
     return Picture.of(made.spec, cluster.snapshot, names, found.movables, found.room).plan(), found

@@ -13,7 +13,8 @@ from apportion.scheduling.defrag.movables import MovableReader, Scope
 from apportion.scheduling.defrag.records import plan_record
 from testbed.cycle import now
 from tests.clients import silent
-from tests.defrag.planned import Json, cards, plan, policy, read, runs, scattered
+from tests.defrag.planned import Json, cards, plan, policy, runs, scattered
+from tests.finished import finished
 from tests.observedcluster import GPU
 
 __all__ = ["silent"]
@@ -55,7 +56,7 @@ async def test_what_changes_while_it_is_read_is_left_out(silent: Client, *, forg
     cluster.see(PODS, raw)
     if forgotten:
         cluster.snapshot.changes.claims.void()
-    found = read(reading)
+    found = finished(reading)
     assert [pod.name for each in found.movables for pod in found.pods[each.key]] == ["b"]
 
 

@@ -14,6 +14,7 @@ from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waitingqueue import waiting_demands
 from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
+from tests.finished import finished
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.podgroups import queue
 from tests.steps import Steps
@@ -86,6 +87,6 @@ class Deciding:
         demands, _ = waiting_demands(self._world.snapshot)
         capacity = self._decider.candidates.capacity()
         self._decider.begin(1, (), demands)
-        self._decider.planner.plan(demands, capacity, self._decider.rests)
+        finished(self._decider.planner.plan(demands, capacity, self._decider.rests))
         self._world.clock.now += meanwhile
-        return {demand.claims[0].name: self._decider.decide(demand, capacity) for demand in demands}
+        return {demand.claims[0].name: finished(self._decider.decide(demand, capacity)) for demand in demands}

@@ -8,6 +8,7 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.pod import UNSCHEDULABLE
 from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
 from apportion.scheduling.waitingqueue import WaitingQueue
+from tests.finished import finished
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.scheduling.queued import MODEL
 
@@ -25,12 +26,7 @@ def said(world: ObservedCluster, over: Container[str] = ()) -> Callable[[], dict
     def look() -> dict[str, bool]:
         queue.demands()
         autoscaling.follow(*queue.news())
-        found = autoscaling.look()
-        while True:
-            try:
-                next(found)
-            except StopIteration as end:
-                return {pod.name: bool(why) for pod, why in end.value.values()}
+        return {pod.name: bool(why) for pod, why in finished(autoscaling.look()).values()}
 
     return look
 

@@ -8,7 +8,6 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.nodeconstraints import against
-from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.sharing import fits_alone
@@ -17,6 +16,7 @@ from apportion.scheduling.waiting import MOST_CLAIMS, MOST_PODS, LeftOut, Unserv
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.hangingtogether import chain, star
+from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
 from tests.steps import Steps
@@ -54,26 +54,6 @@ def network_device(world: ObservedCluster, count: int) -> None:
     world.pod("has", "c0", spec={"nodeName": "n1"})
     for number in range(count):
         world.pod(f"p{number}", "c0", gates=_GATED)
-
-
-def served_before(world: ObservedCluster, client: Client) -> Cycle:
-    """Return a cycle that has decided something: what is found out once counts for no step."""
-    world.claim("before")
-    world.pod("before", "before", gates=_GATED)
-    cycle = world.cycle(client)
-    cycle.once()
-    return cycle
-
-
-def longest_step(cycle: Cycle) -> int:
-    """Make a pass, and return how many functions were called between two of its yields at most."""
-    steps, longest, more = cycle._pass(longest=1e9, evaluates=False), 0, True
-    while more:
-        with Steps() as counted:
-            work = next(steps, steps)
-            more = work is not steps
-        longest = max(longest, counted.count)
-    return longest
 
 
 @pytest.mark.parametrize("make", [shared, chain, star, too_large, network_device])

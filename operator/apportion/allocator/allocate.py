@@ -4,10 +4,12 @@ In: a state, a demand, terms. Out: a decision, or a refusal with its reasons. Pu
 arguments give equal answers. docs/tour.md follows one claim through these steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from apportion.allocator.allocationresult import ShareIds, allocations, derived_share_ids
 from apportion.allocator.closeness.closest import LadderScorer
+from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.nodechoice import NodeChoice
@@ -62,6 +64,23 @@ def decide(
     return _decision(choice, derived_share_ids(demand.seed))
 
 
+def catching_up(state: State, demand: Demand, terms: Terms) -> Iterator[None]:
+    """Search the nodes that `decide` would search for devices which a ladder draws together, and keep what was found.
+
+    Yields after each, which takes up to some hundredths of a second; all other searches take less than a thousandth, and none is made here. The
+    state may change in between. Raises BrokenInput as `decide` does.
+    """
+    query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+    if _ladder(query, terms) is None:
+        return
+    anywhere = replace(demand, nodes=None, excluded=frozenset())
+    # What changes meanwhile adds searches: the rest is for `decide`.
+    for _ in range(len(state.names())):
+        if not _choice(state, anywhere, terms, None, reuse=True, steps=STEPS).advance(demand.nodes):
+            return
+        yield
+
+
 def serving(state: State, demand: Demand) -> frozenset[str]:
     """Return the nodes of the demand that could serve it now, each by itself; cpu and memory aside.
 
@@ -80,9 +99,7 @@ def _choice(
     steps: int,
 ) -> NodeChoice:
     own = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
-    ladder = terms.ladder
-    if ladder is not None and (terms.strategy is Strategy.FIRST_FIT or not ladder.matters(own.most)):
-        ladder = None
+    ladder = _ladder(own, terms)
     # Settle before looking up the representative: settling may make node classes void.
     node_states = state.settle(own, ladder)
     query = state.query_cache.representative(own)
@@ -109,6 +126,14 @@ def _choice(
         steps,
         learned,
     )
+
+
+def _ladder(query: Query, terms: Terms) -> Ladder | None:
+    """Return the ladder that may change what is chosen."""
+    ladder = terms.ladder
+    if ladder is None or terms.strategy is Strategy.FIRST_FIT or not ladder.matters(query.most):
+        return None
+    return ladder
 
 
 def _decision(choice: NodeChoice, share_ids: ShareIds) -> Decision | None:

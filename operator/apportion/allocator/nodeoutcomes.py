@@ -10,6 +10,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.demand import Demand
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.search.outcome import Outcome, Solved
@@ -189,8 +190,21 @@ class NodeOutcomes:
         if few and self.ranking.is_new:
             # For a few nodes a new query is not worth the outcomes of all nodes.
             for name in sorted(self.names() - special.keys()):
-                special[name] = self.solve(name)
+                special[name] = self.searched(name)
         return special
+
+    def advance(self, allowed: frozenset[str] | None) -> bool:
+        """Search one of the nodes that a demand for these nodes will need searched, and keep the outcome; False: there is none, or nothing is kept."""
+        ranking = self.ranking
+        if not isinstance(ranking, RankedStates):
+            return False
+        if allowed is None or len(allowed) > FEW_NODES or not ranking.is_new:
+            return ranking.advance(self.by_state())
+        for name in sorted(self.names() & allowed):
+            if self.node_states.of(name) not in ranking.searched:
+                self.searched(name)
+                return True
+        return False
 
     def _solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
         """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""

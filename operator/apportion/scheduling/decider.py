@@ -4,8 +4,9 @@ In: a demand, the capacity of nodes. Out: a decision that is assumed at once and
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import replace
+from functools import partial
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
@@ -17,6 +18,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.admissible import Admissible
+from apportion.scheduling.asking import Asking, ChangedMeanwhile
 from apportion.scheduling.backfill.furthernodes import FurtherNodes
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -57,8 +59,9 @@ class Decider:
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
+        self._asking = Asking(snapshot, self.candidates, self.planner.begin)
         self.reservations = Reservations(snapshot, self.candidates, recorder, clock=clock, now=now)
-        self.further = FurtherNodes(snapshot, self.candidates, self.reservations)
+        self.further = FurtherNodes(snapshot, self.candidates, self.reservations, self._asking)
         self.quotas = Admission(snapshot, recorder, clock)
         self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self.set_aside: frozenset[str] = frozenset()
@@ -91,12 +94,14 @@ class Decider:
         """Say whether a demand backs off: its last write failed, it was refused and nothing happened since, or it is set aside."""
         return self.writes.paused(key) or self.refusals.stands(key) or key in self.set_aside
 
-    def decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
-        """Serve one demand or say why not; returns how many claims were granted."""
+    def decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
+        """Serve one demand or say why not; returns how many claims were granted. Yields while nodes are searched."""
         if self.rests(demand.key):
             return 0
         try:
-            return self._decide(demand, capacity)
+            return (yield from self._decide(demand, capacity))
+        except ChangedMeanwhile:
+            return 0
         except OverLimit as found:
             self.refusals.refuse(demand.key, "quota")
             self.quotas.report((demand,), found)
@@ -108,16 +113,18 @@ class Decider:
             events.broken(self.recorder, demand, error)
             return 0
 
-    def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
+    def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
         shape = self.shape(demand)
         try:
-            return self._decide_allowed(self.quotas.check(demand, shape), shape, capacity)
+            return (yield from self._decide_allowed(self.quotas.check(demand, shape), shape, capacity))
         except OverLimit:
-            if granted := self._grant_part(self.quotas.parts(demand), capacity):
+            if granted := (yield from self._grant_part(demand, self.quotas.parts(demand), capacity)):
                 return granted
             raise
 
-    def _decide_allowed(self, demand: WaitingDemand, as_written: Shape | None, capacity: HostCapacity) -> int:
+    def _decide_allowed(
+        self, demand: WaitingDemand, as_written: Shape | None, capacity: HostCapacity
+    ) -> Generator[None, None, int]:
         """Decide for what a quota leaves of a demand; `as_written`: the shape of the whole. Raises OverLimit: its devices take too much."""
         shape = self.shape(demand)
         known = self.refusals.of_shape(shape)
@@ -134,15 +141,12 @@ class Decider:
         if shut and not self.reservations.offers(demand):
             self.refusals.refuse_with_shape(demand, alike)
             return 0
-        asked = self.further.ask(demand, capacity, self.planner.no_node(demand.key))
-        if isinstance(asked, str):
-            if granted := self._grant_part(self._parts(demand, capacity), capacity):
-                return granted
-            if not explained:
-                return self._refuse_shape(demand, shape, asked)
-            self.refusals.refuse_with_shape(demand, alike)
-            return 0
         terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
+        searched = None if shut or self.planner.knows(demand.key) else terms
+        no_node = self.planner.no_node(demand.key)
+        asked = yield from self.further.ask(demand, capacity, searched, no_node)
+        if isinstance(asked, str):
+            return (yield from self._without(demand, capacity, alike, None if explained else asked))
         answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
         planned = answer is not None
         if answer is None and explained:
@@ -158,10 +162,8 @@ class Decider:
             was_asked = not planned
             answer = self.further.decide(demand, asked, terms, capacity, was_asked=was_asked) or answer
         if isinstance(answer, Refusal):
-            if granted := self._grant_part(self._parts(demand, capacity), capacity):
-                return granted
             # A planned refusal keeps what others of this shape may have been promised.
-            return self._refuse_shape(demand, None if planned else shape, answer)
+            return (yield from self._without(demand, capacity, None if planned else shape, answer))
         chosen = self.admissible.of(demand, asked, terms, answer, as_written)
         if (planned and chosen is not answer) or self.planner.is_late(demand.key):
             # It may have what others were promised, and those who were refused for these may be served.
@@ -171,14 +173,30 @@ class Decider:
         self.grant(demand, chosen, capacity)
         return len(demand.claims)
 
-    def _parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterable[WaitingDemand]:
-        return self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
+    def _without(
+        self,
+        demand: WaitingDemand,
+        capacity: HostCapacity,
+        shape: Shape | None,
+        refusal: Refusal | str | None,
+    ) -> Generator[None, None, int]:
+        """Serve some of the pods of a demand, or refuse it, and with it all of a shape (None: like no other); `refusal`: None if it was told."""
+        parts = self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
+        if granted := (yield from self._grant_part(demand, parts, capacity)):
+            return granted
+        if refusal is not None:
+            return self._refuse_shape(demand, shape, refusal)
+        self.refusals.refuse_with_shape(demand, shape)
+        return 0
 
-    def _grant_part(self, parts: Iterable[WaitingDemand], capacity: HostCapacity) -> int:
-        """Serve the first that can be served of some of the pods that share claims; returns how many claims were granted."""
+    def _grant_part(
+        self, demand: WaitingDemand, parts: Iterable[WaitingDemand], capacity: HostCapacity
+    ) -> Generator[None, None, int]:
+        """Serve the first that can be served of some of a demand's pods that share claims; returns how many claims were granted."""
         for part in parts:
             terms = terms_of(self.snapshot.managed.policy(part.claims[0]))
-            asked = self.candidates.ask(part, capacity)
+            ask = partial(self.candidates.ask, part, capacity)
+            asked = yield from self._asking.about(demand, terms, ask)
             if isinstance(asked, str):
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)

@@ -4,7 +4,7 @@ In: the demands that are all that is still to be decided in a pass, the capacity
 follow when its turn comes, as long as its node still has the room; or nothing, and they are decided one by one.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -15,9 +15,10 @@ from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import LEAST_TOGETHER, Answer, allocate_queue
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
+from apportion.scheduling.asking import Asking
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
 
@@ -28,6 +29,7 @@ class Planner:
     def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
         self._snapshot = snapshot
         self._candidates = candidates
+        self._asking = Asking(snapshot, candidates)
         self._answers: dict[str, Answer] = {}
         self._resting: frozenset[str] = frozenset()
         self._late: frozenset[str] = frozenset()
@@ -46,8 +48,8 @@ class Planner:
         rests: Callable[[str], bool],
         allows: Callable[[Mapping[str, Decision]], bool] = lambda _: True,
         late: Collection[str] = (),
-    ) -> None:
-        """Place these demands together; `rests` tells which (by key) back off and are left out.
+    ) -> Iterator[None]:
+        """Place these demands together; `rests` tells which (by key) back off and are left out. Yields while nodes are searched.
 
         `late`: those (by key) that are left out, too, and are decided by themselves at their turn. A plan whose decisions (by key) `allows` refuses is dropped: what it gives one demand too much would be refused to others.
 
@@ -60,7 +62,7 @@ class Planner:
         self._late = frozenset(late) - self._resting
         left_out = self._resting | self._late
         try:
-            self._answers = self._together(
+            self._answers = yield from self._together(
                 [demand for demand in demands if demand.key not in left_out], capacity
             )
             chosen = {key: answer for key, answer in self._answers.items() if isinstance(answer, Decision)}
@@ -82,11 +84,17 @@ class Planner:
         """Return why no node could take a demand's pods when the plan was made; None if one could."""
         return self._no_node.get(key)
 
+    def knows(self, key: str) -> bool:
+        """Say whether the plan has an answer for a demand, so that nobody is asked about it."""
+        return key in self._answers
+
     def answer(self, key: str, nodes: frozenset[str]) -> Answer | None:
         """Return the planned answer for a demand that could go to these nodes; None: decide it by itself."""
         return planned(self._answers, key, nodes)
 
-    def _together(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> dict[str, Answer]:
+    def _together(
+        self, demands: Sequence[WaitingDemand], capacity: HostCapacity
+    ) -> Generator[None, None, dict[str, Answer]]:
         if len(demands) < LEAST_TOGETHER:
             return {}
         managed = self._snapshot.managed
@@ -94,13 +102,9 @@ class Planner:
         if len(policies) != 1:
             return {}
         (terms,) = policies
-        asked: dict[str, Demand] = {}
-        for demand in demands:
-            demand_or_reason = self._candidates.ask(demand, capacity)
-            if isinstance(demand_or_reason, str):
-                self._no_node[demand.key] = demand_or_reason
-            else:
-                asked[demand.key] = demand_or_reason
+        asked = self._asked(demands, capacity)
+        if (yield from self._asking.search(asked.values(), terms)):
+            asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
         if len(asked) < LEAST_TOGETHER:
             return {}
         answers = allocate_queue(
@@ -115,6 +119,17 @@ class Planner:
             for key, answer in zip(asked, answers, strict=True)
             if not isinstance(answer, BrokenInput)
         }
+
+    def _asked(self, demands: Iterable[WaitingDemand], capacity: HostCapacity) -> dict[str, Demand]:
+        asked: dict[str, Demand] = {}
+        self._no_node = {}
+        for demand in demands:
+            demand_or_reason = self._candidates.ask(demand, capacity)
+            if isinstance(demand_or_reason, str):
+                self._no_node[demand.key] = demand_or_reason
+            else:
+                asked[demand.key] = demand_or_reason
+        return asked
 
 
 def planned(plan: dict[str, Answer], key: str, nodes: frozenset[str]) -> Answer | None:

@@ -134,8 +134,8 @@ class QueueWalk:
                 capacity = yield from self._read()
             if self._group_decider.leaves_more():
                 turns.resume()
-            if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
-                self._plan(last, capacity)
+            if last := (yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))):
+                yield from self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
@@ -199,31 +199,31 @@ class QueueWalk:
         turns.fill(queue, alike, self._reached)
         return turns, waiting
 
-    def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> bool:
+    def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> Generator[None, None, bool]:
         """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
         if not is_current(first, self._snapshot):
             return False
         readiness = self._readiness(first)
         if self._decider.refusals.is_refused(first.key):
             return True
-        return readiness == "ready" and self._refused_shapes.stays_refused(first, capacity)
+        return readiness == "ready" and (yield from self._refused_shapes.stays_refused(first, capacity))
 
-    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> None:
-        """Place the last of the queue together."""
+    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Iterator[None]:
+        """Place the last of the queue together; yields while nodes are searched."""
         decider = self._decider
         current = [
             demand
             for demand in last
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
-        refused = self._refused_shapes.among(current, capacity)
+        refused = yield from self._refused_shapes.among(current, capacity)
         # These may get what is reserved, which the plan gives to nobody.
         heads = frozenset(key for key in refused if key in decider.reservations)
         shut = {
             each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
         }
         large = {each.key for each in current if max(len(each.pods), len(each.claims)) > _LARGE}
-        decider.planner.plan(
+        yield from decider.planner.plan(
             current,
             capacity,
             lambda key: (key in refused and key not in heads) or decider.rests(key),
@@ -288,7 +288,7 @@ class QueueWalk:
                 yield from self._group_decider.advance(queued, capacity)
                 granted = self._group_decider.granted
             else:
-                granted = self._decider.decide(queued, capacity)
+                granted = yield from self._decider.decide(queued, capacity)
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("demand.defect", demand=queued.key)
             self._decider.refusals.refuse(queued.key, "defect")

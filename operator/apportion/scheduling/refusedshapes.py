@@ -3,7 +3,7 @@
 In: demands that were refused before, the capacity of nodes. Out: those that still are; one of each shape is asked about.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
@@ -23,8 +23,10 @@ class RefusedShapes:
         self._snapshot = decider.snapshot
         self._refusals = decider.refusals
 
-    def among(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> frozenset[str]:
-        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about.
+    def among(
+        self, demands: Sequence[WaitingDemand], capacity: HostCapacity
+    ) -> Generator[None, None, frozenset[str]]:
+        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about. Yields while nodes are searched.
 
         Those for whom devices are reserved count among others of their shape: they may get what is reserved all the same. Why a shape is
         refused is asked where one of the demands has not been told.
@@ -42,7 +44,7 @@ class RefusedShapes:
             if not self._refusals.was_refused(demand.key) or self._decider.rests(demand.key):
                 continue
             asked_about.add(shape)
-            refusal = self._refusal(demand, shape, capacity, explains=shape in unexplained)
+            refusal = yield from self._refusal(demand, shape, capacity, explains=shape in unexplained)
             if refusal is not None and shape in unexplained:
                 self._refusals.refuse_shape(shape, refusal, named=False)
             elif refusal is not None:
@@ -57,25 +59,25 @@ class RefusedShapes:
         """Say whether an Event said why a demand of this shape waits, and need not be made anew."""
         return demand.key in self._decider.reservations or self._refusals.is_explained(demand, shape)
 
-    def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> bool:
+    def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, bool]:
         """Say whether a demand that was refused would be refused for its shape now, too; then it is, and its shape with it.
 
-        Where it could be served, or its Event is due, nothing changes: it has to be decided.
+        Where it could be served, or its Event is due, nothing changes: it has to be decided. Yields while nodes are searched.
         """
         shape = self._decider.shape(demand)
         if self._refusals.is_refused_shape(shape):
             return True
         if not self._refusals.is_explained(demand, shape):
             return False
-        if self._refusal(demand, shape, capacity, explains=False) is None:
+        if (yield from self._refusal(demand, shape, capacity, explains=False)) is None:
             return False
         self._refusals.refuse_with_shape(demand, shape)
         return True
 
     def _refusal(
         self, demand: WaitingDemand, shape: Shape | None, capacity: HostCapacity, *, explains: bool
-    ) -> Refusal | str | None:
-        """Return why a demand cannot be served now; None where it can, or where an error is met.
+    ) -> Generator[None, None, Refusal | str | None]:
+        """Return why a demand cannot be served now; None where it can, changed meanwhile, or meets an error.
 
         `explains`: if not, the text is empty where devices are missing. An error, or a defect, is met again when the demand is decided by
         itself, and reported then.
@@ -86,7 +88,7 @@ class RefusedShapes:
         try:
             if shut and not self._decider.reservations.offers(demand):
                 return ""
-            asked = self._decider.further.ask(demand, capacity)
+            asked = yield from self._decider.further.ask(demand, capacity, None if shut else terms)
             if isinstance(asked, str):
                 return asked
             if not shut:

@@ -7,7 +7,7 @@ one has its turn only if the one before it was not refused for that shape.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TypeAlias
@@ -140,15 +140,17 @@ class Turns:
         self._put(following, later=False)
         self._alike[following.key] = alike
 
-    def last(self, most: int, is_refused: Callable[[WaitingDemand], bool]) -> list[WaitingDemand]:
-        """Return all that is left, once, if these are demands only and `most` at most.
+    def last(
+        self, most: int, is_refused: Callable[[WaitingDemand], Generator[None, None, bool]]
+    ) -> Generator[None, None, list[WaitingDemand]]:
+        """Return all that is left, once, if these are demands only and `most` at most. Yields where `is_refused` does.
 
         Those behind others come with them; not behind those of which `is_refused` says that their shape is refused.
         """
         if self._last is not None or self._groups or not 0 < self._left <= most:
             return []
         for alike in self._alike.values():
-            if alike.behind and is_refused(alike.demands[alike.turn]):
+            if alike.behind and (yield from is_refused(alike.demands[alike.turn])):
                 self._left -= alike.behind
                 continue
             for demand in alike.demands[alike.turn + 1 :]:

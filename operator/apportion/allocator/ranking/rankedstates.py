@@ -43,6 +43,15 @@ class RankedStates(Ranking):
         """Return the number of changes not yet caught up with."""
         return self._node_states.log.end - self._cursor
 
+    def advance(self, answer: Answer) -> bool:
+        """Compute one of the outcomes that `catch_up` would compute; False: it would compute none."""
+        _, fresh = self._node_states.log.since(self._cursor)
+        for state in self._node_states.all() if fresh is None else fresh:
+            if state.nodes and state not in self._outcomes:
+                self._outcomes[state] = answer(state.first())
+                return True
+        return False
+
     def catch_up(self, answer: Answer) -> None:
         """Queue states with a new first node; compute missing outcomes where the scorer compares nodes."""
         node_states = self._node_states

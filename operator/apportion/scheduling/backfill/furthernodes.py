@@ -5,13 +5,16 @@ and memory, our gate goes with the allocation, and kube-scheduler preempts as it
 is stalled and given back (`stalled.py`).
 """
 
+from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.asking import Asking
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -21,16 +24,30 @@ from apportion.scheduling.waiting import WaitingDemand
 class FurtherNodes:
     """Looks further for demands that were refused."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates, reserved: ReservedDevices) -> None:
+    def __init__(
+        self, snapshot: Snapshot, candidates: Candidates, reserved: ReservedDevices, asking: Asking
+    ) -> None:
         self._snapshot = snapshot
         self._candidates = candidates
         self._reserved = reserved
+        self._asking = asking
 
-    def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
+    def ask(
+        self,
+        demand: WaitingDemand,
+        capacity: HostCapacity,
+        terms: Terms | None,
+        no_node: str | None = None,
+    ) -> Generator[None, None, Demand | str]:
         """Return what to ask of the allocator, if need be about nodes where pods have to go; or, for people, why no node could take the pods.
 
-        `no_node`: the latter, if it is known already, but for nodes that are reserved.
+        `terms`: by which the nodes are searched, as `Asking` does, unless the allocator is not to be asked about them. `no_node`: why, if that is known
+        already, but for nodes that are reserved.
         """
+        ask = partial(self._ask, demand, capacity, no_node)
+        return ask() if terms is None else (yield from self._asking.about(demand, terms, ask))
+
+    def _ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None) -> Demand | str:
         asked = self._reserved.ask(demand, capacity, no_node)
         return asked if isinstance(asked, Demand) else self._preempting(demand, capacity) or asked
 

@@ -1,0 +1,63 @@
+"""Asking: nodes are searched one at a time before the allocator is asked for a decision, and others run in between.
+
+In: what is to be asked of the allocator. Out: the same, after the searches; asked anew if something changed meanwhile.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+
+from apportion.allocator.allocate import catching_up
+from apportion.allocator.demand import Demand
+from apportion.allocator.terms import Terms
+from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
+from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.waiting import WaitingDemand, is_current
+
+
+class ChangedMeanwhile(Exception):  # noqa: N818 - it is no error: the next pass decides
+    """The demand changed while nodes were searched."""
+
+
+class Asking:
+    """Asks, and searches what the answer needs."""
+
+    def __init__(
+        self, snapshot: Snapshot, candidates: Candidates, retaken: Callable[[], None] = lambda: None
+    ) -> None:
+        """`retaken` is called where devices came into use, or free, meanwhile."""
+        self._retaken = retaken
+        self._snapshot = snapshot
+        self._candidates = candidates
+
+    def about(
+        self, demand: WaitingDemand, terms: Terms, ask: Callable[[], Demand | str]
+    ) -> Generator[None, None, Demand | str]:
+        """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile."""
+        asked = ask()
+        if isinstance(asked, Demand) and (yield from self.search((asked,), terms)):
+            if not is_current(demand, self._snapshot):
+                raise ChangedMeanwhile(demand.key)
+            asked = ask()
+        return asked
+
+    def search(self, asked: Iterable[Demand], terms: Terms) -> Generator[None, None, bool]:
+        """Search the nodes that the allocator will search for these; yields after each. Says whether something changed meanwhile.
+
+        The room of nodes is read anew then.
+        """
+        before, moment = self._seen(), self._snapshot.state.moment
+        for demand in asked:
+            with suppress(BrokenInput):  # met again when the allocator is asked
+                yield from catching_up(self._snapshot.state, demand, terms)
+        changed = self._seen() != before
+        if changed:
+            yield from self._candidates.reading()
+        if self._snapshot.state.moment != moment:
+            self._retaken()
+        return changed
+
+    def _seen(self) -> tuple[int, ...]:
+        """Return what grows whenever watches show something that counts."""
+        changes = self._snapshot.changes
+        return changes.hosts.end, changes.pods.end, changes.claims.end, self._snapshot.retry_epoch
