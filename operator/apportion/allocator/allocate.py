@@ -5,7 +5,6 @@ arguments give equal answers. docs/tour.md follows one claim through these steps
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from apportion.allocator.allocationresult import ShareIds, allocations, derived_share_ids
 from apportion.allocator.closeness.closest import LadderScorer
@@ -45,7 +44,7 @@ def allocate(
     Raises BrokenInput, which names claim, request and reason, if no state could serve the claims as they are written, or
     if every node that has devices fails on them (a selector error, mode All on an incomplete pool).
     """
-    choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps)
+    choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps).begun()
     return _decision(choice, share_ids or derived_share_ids(demand.seed)) or choice.refusal()
 
 
@@ -60,11 +59,13 @@ def decide(
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
-    choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+    choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS).begun()
     return _decision(choice, derived_share_ids(demand.seed))
 
 
-def catching_up(state: State, demand: Demand, terms: Terms) -> Iterator[None]:
+def catching_up(
+    state: State, demand: Demand, terms: Terms, *, prefer: Mapping[DeviceId, int] | None = None
+) -> Iterator[None]:
     """Search the nodes that `decide` would search for devices which a ladder draws together, and keep what was found.
 
     Yields after each, which takes up to some hundredths of a second; all other searches take less than a thousandth, and none is made here. The
@@ -73,12 +74,17 @@ def catching_up(state: State, demand: Demand, terms: Terms) -> Iterator[None]:
     query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
     if _ladder(query, terms) is None:
         return
-    anywhere = replace(demand, nodes=None, excluded=frozenset())
+    choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+    for name, devices in choice.singled_out().items():
+        if choice.advance_on(name, devices):
+            yield
+            choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
     # What changes meanwhile adds searches: the rest is for `decide`.
     for _ in range(len(state.names())):
-        if not _choice(state, anywhere, terms, None, reuse=True, steps=STEPS).advance(demand.nodes):
+        if not choice.advance():
             return
         yield
+        choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
 
 
 def serving(state: State, demand: Demand) -> frozenset[str]:
@@ -86,7 +92,7 @@ def serving(state: State, demand: Demand) -> frozenset[str]:
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
-    return _choice(state, demand, DEFAULT_TERMS, None, reuse=True, steps=STEPS).serving()
+    return _choice(state, demand, DEFAULT_TERMS, None, reuse=True, steps=STEPS).begun().serving()
 
 
 def _choice(

@@ -7,6 +7,7 @@ Outcomes are kept in the ranking, except those that depend on this demand alone 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from typing import Self
 
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
@@ -36,15 +37,14 @@ class NodeChoice(NodeOutcomes):
 
     learned: LeastFragmentation | None
     """The scorer that prices what a choice strands for lack of cpu or memory; None: devices alone decide."""
-    special: dict[str, Outcome] = field(init=False)
-    """Outcomes of nodes where this demand prefers or excludes devices; the ranking does not keep these."""
+    special: dict[str, Outcome] = field(default_factory=dict)
+    """Outcomes of nodes where this demand prefers or excludes devices, which `begun` searches; the ranking does not keep these."""
 
-    def __post_init__(self) -> None:
-        self.special = (
-            self.special_outcomes()
-            if self.prefer or self.demand.excluded or self.demand.nodes is not None
-            else {}
-        )
+    def begun(self) -> Self:
+        """Search the nodes where this demand prefers or excludes devices: all else needs their outcomes."""
+        if self.prefer or self.demand.excluded or self.demand.nodes is not None:
+            self.special = self.special_outcomes()
+        return self
 
     def best(self) -> tuple[str, Solved] | None:
         """Return the best node with its picks; None if no node can serve."""

@@ -3,10 +3,9 @@
 In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by observable key are kept in the ranking.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from apportion.allocator.bits import bits
 from apportion.allocator.demand import Demand
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.node.nodeview import NodeView
@@ -149,16 +148,31 @@ class NodeOutcomes:
                 ranking.searched[node_state] = found
         return found
 
-    def usable_preferred(self, name: str) -> dict[int, int]:
-        """Return the preferred devices of a node that match some request, with their bonus."""
-        view = self.state.view(name)
-        preferred = self.preferred(view)
-        if not preferred:
-            return preferred
-        mask = 0
-        for alternative in self.query.alternatives:
-            mask |= view.selected(alternative, self.state.selectors)[0]
-        return {index: preferred[index] for index in bits(mask) if index in preferred}
+    def singled_out(self) -> dict[str, list[DeviceId]]:
+        """Return the devices that this demand prefers or excludes, by node."""
+        found: dict[str, list[DeviceId]] = {}
+        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
+            for name in self.state.nodes_of(device):
+                if self.demand.nodes is None or name in self.demand.nodes:
+                    found.setdefault(name, []).append(device)
+        return found
+
+    def _own(self, name: str, devices: Iterable[DeviceId]) -> tuple[dict[int, int], int]:
+        """Return those of a node's devices that are preferred and match some request, with their bonus, and those that are excluded."""
+        view, prefer = self.state.view(name), self.prefer
+        found = [(index, device) for device in devices if (index := view.find(device)) is not None]
+        preferred = {index: prefer[device] for index, device in found if device in prefer}
+        barred = {index for index, device in found if device in self.demand.excluded}
+        matching = 0
+        for alternative in self.query.alternatives if preferred else ():
+            matching |= view.selected(alternative, self.state.selectors)[0]
+        usable = {index: bonus for index, bonus in sorted(preferred.items()) if matching >> index & 1}
+        return usable, sum(1 << index for index in barred)
+
+    def _own_by_node(self) -> dict[str, tuple[dict[int, int], int]]:
+        """Return the same of all nodes that have such devices."""
+        named = self.singled_out().items()
+        return {name: own for name, devices in named if any(own := self._own(name, devices))}
 
     def preferred(self, view: NodeView) -> dict[int, int]:
         """Return the preferred devices of a node with their bonus."""
@@ -173,19 +187,7 @@ class NodeOutcomes:
 
     def special_outcomes(self) -> dict[str, Outcome]:
         """Return the outcomes of nodes on which this demand prefers or excludes devices."""
-        named: dict[str, None] = {}
-        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
-            for name in self.state.nodes_of(device):
-                if self.demand.nodes is None or name in self.demand.nodes:
-                    named[name] = None
-        special: dict[str, Outcome] = {}
-        for name in named:
-            view = self.state.view(name)
-            indexes = {view.find(device) for device in self.demand.excluded}
-            excluded = sum(1 << index for index in indexes if index is not None)
-            prefer = self.usable_preferred(name)
-            if excluded or prefer:
-                special[name] = self._solve_special(name, prefer, excluded)
+        special = {name: self._solve_special(name, *own) for name, own in self._own_by_node().items()}
         few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
         if few and self.ranking.is_new:
             # For a few nodes a new query is not worth the outcomes of all nodes.
@@ -193,25 +195,37 @@ class NodeOutcomes:
                 special[name] = self.searched(name)
         return special
 
-    def advance(self, allowed: frozenset[str] | None) -> bool:
-        """Search one of the nodes that a demand for these nodes will need searched, and keep the outcome; False: there is none, or nothing is kept."""
-        ranking = self.ranking
+    def advance(self) -> bool:
+        """Search one of the nodes that the demand needs searched, where it singles out no devices, and keep the outcome; False: there is none, or nothing is kept."""
+        ranking, nodes = self.ranking, self.demand.nodes
         if not isinstance(ranking, RankedStates):
             return False
-        if allowed is None or len(allowed) > FEW_NODES or not ranking.is_new:
+        if nodes is None or len(nodes) > FEW_NODES or not ranking.is_new:
             return ranking.advance(self.by_state())
-        for name in sorted(self.names() & allowed):
+        for name in sorted(self.names() - self._own_by_node().keys()):
             if self.node_states.of(name) not in ranking.searched:
-                self.searched(name)
-                return True
+                return not isinstance(self.searched(name), NodeError)
         return False
+
+    def advance_on(self, name: str, devices: Iterable[DeviceId]) -> bool:
+        """Search a node where the demand singles out these devices, and keep the outcome; False: it was searched, or nothing is kept."""
+        if not self.ranking.shared or name not in self.state.names():
+            return False
+        prefer, excluded = self._own(name, devices)
+        if not (prefer or excluded) or self._special_key(name, prefer, excluded) in self.ranking.special:
+            return False
+        self._solve_special(name, prefer, excluded)
+        return True
+
+    def _special_key(self, name: str, prefer: Mapping[int, int], excluded: int) -> object:
+        return self.node_states.of(name), tuple(sorted(prefer.items())), excluded
 
     def _solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
         """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""
         ranking = self.ranking
         if not ranking.shared or not self.reuse:
             return self.solve(name, prefer, excluded)
-        key = self.node_states.of(name), tuple(sorted(prefer.items())), excluded
+        key = self._special_key(name, prefer, excluded)
         found = ranking.special.get(key)
         if found is None:
             found = self.solve(name, prefer, excluded)

@@ -49,7 +49,7 @@ class Asking:
         before, moment = self._seen(), self._snapshot.state.moment
         for demand in asked:
             with suppress(BrokenInput):  # met again when the allocator is asked
-                yield from catching_up(self._snapshot.state, demand, terms)
+                yield from catching_up(self._snapshot.state, demand, terms, prefer=self._candidates.idle)
         changed = self._seen() != before
         if changed:
             yield from self._candidates.reading()
