@@ -16,25 +16,27 @@ from tests.allocator.builders import GPU
 from tests.allocator.gangs import Demands, answer_of, fleet
 
 NODES = ("n1", "n2", "n3")
-ROOM = 3
-"""Members that a node has room for beside devices."""
+DEVICES = 4
+"""Of a node, so that its room for members is no less."""
 HELD = st.lists(st.tuples(st.sampled_from(NODES), st.integers(0, 4)), max_size=8)
 """So many devices are free on a node from now on, one change after the other."""
 
 
 def hold(state: State, node: str, free: int) -> None:
     """Let so many devices of a node be free."""
-    state.hold(node, [DeviceResult("r", DeviceId(GPU, node, f"gpu-{each}")) for each in range(4 - free)])
+    state.hold(
+        node, [DeviceResult("r", DeviceId(GPU, node, f"gpu-{each}")) for each in range(DEVICES - free)]
+    )
 
 
-def bound_of(state: State, counts: Sequence[int]) -> PodBound:
-    """Return the bound of members that want so many devices each, not counted on any node yet."""
+def bound_of(state: State, counts: Sequence[int], *, room: int = DEVICES) -> PodBound:
+    """Return the bound of members that want so many devices each, not counted on any node yet; a node has room for `room` members."""
     demands = Demands(state, counts)
     kinds = []
     for count, members in Counter(counts).items():
         demand = demands.of(counts.index(count))
         assert demand is not None
-        kinds.append(GangKind(demand, members, 1, lambda _: ROOM))
+        kinds.append(GangKind(demand, members, 1, lambda _: room))
     return PodBound(state, kinds)
 
 
@@ -58,6 +60,15 @@ def test_a_bound_that_is_followed_is_that_of_now_and_nobody_gets_more(
     assert served <= followed.pods <= len(counts)
     if len(set(counts)) == 1 and counts[0] > 1:
         assert served == followed.pods
+
+
+def test_no_more_members_count_on_a_node_than_it_has_room_for() -> None:
+    """Beside devices."""
+    bound = bound_of(fleet(n1=4, n2=4), [1, 1, 1, 1, 1], room=2)
+    bound.look(["n1"])
+    assert bound.pods == 2
+    bound.look(["n2"])
+    assert bound.pods == 4
 
 
 def test_a_node_that_is_gone_has_no_room() -> None:

@@ -150,10 +150,8 @@ class TestMoves(Moves):
                 assert not [each for each in taken if each.startswith(f"{move['source']['node']}/")]
                 found = await campaign(team, "tidy")
                 assert found["reason"] == "Completed"
-                running = await all_run(team, 8)
-                [successor] = [
-                    each for each in running if each["metadata"]["name"] == gone["metadata"]["name"]
-                ]
+                running = {each["metadata"]["name"]: each for each in await all_run(team, 8)}
+                successor = running[gone["metadata"]["name"]]
                 place = (await places(team))[successor["metadata"]["uid"]]
                 assert [f"{GPU}/{place}"] == move["target"]["devices"]
 
