@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.agent.devices.hostfs import HostFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.settings import AgentOptions
 from testbed.realcard.answers import answers
 from testbed.realcard.container import container_check, why_none
@@ -40,7 +41,7 @@ def real_card(
     """Read the real cards of this machine, check what containers would get, and write a report."""
     console = Console(width=None if sys.stdout.isatty() else 132)
     # Before the agent's own session: what a handle is worth afterwards is one of the questions.
-    said = _answers()
+    said = _answers(host_root)
     found, cards = look(AgentOptions(node="real-card", host_root=host_root))
     checks = [*found.checks, *_containers(cards, HostFiles(host_root), cdi_dir)]
     if write:
@@ -53,7 +54,8 @@ def real_card(
         raise typer.Exit(1)
 
 
-def _answers() -> tuple[Json, ...]:
+def _answers(host_root: Path) -> tuple[Json, ...]:
+    DriverFiles(host_root).preload()
     try:
         return tuple(each.to_json() for each in answers())
     except NVMLError:
