@@ -55,6 +55,20 @@ async def test_no_step_of_a_pass_grows_with_the_nodes_that_are_searched(
     assert longest[1] < 1.5 * longest[0]
 
 
+async def test_no_step_of_a_pass_grows_with_the_pods_that_are_placed_together(unanswered: Client) -> None:
+    """Each with four partitions of any card."""
+    longest = []
+    for pods in (2, 8):
+        world = fleet_of(6)
+        cycle = served_before(world, unanswered)
+        for pod in range(pods):
+            world.claim(f"c{pod}", request("mig", count=4))
+            world.pod(f"p{pod}", f"c{pod}", gates=(GATE,))
+        longest.append(longest_step(cycle))
+        assert len(world.places()) == 1 + pods
+    assert longest[1] < 1.5 * longest[0]
+
+
 def pairs(world: ObservedCluster, *pods: int) -> None:
     """Each pod asks for two cards."""
     for pod in pods:

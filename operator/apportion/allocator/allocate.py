@@ -71,8 +71,7 @@ def catching_up(
     Yields after each, which takes up to some hundredths of a second; all other searches take less than a thousandth, and none is made here. The
     state may change in between. Raises BrokenInput as `decide` does.
     """
-    query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
-    if _ladder(query, terms) is None:
+    if not draws_together(state, demand, terms):
         return
     choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
     for name, devices in choice.singled_out().items():
@@ -85,6 +84,15 @@ def catching_up(
             return
         yield
         choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+
+
+def draws_together(state: State, demand: Demand, terms: Terms) -> bool:
+    """Say whether a ladder draws devices of a demand together, so that the search of a node may take some hundredths of a second.
+
+    Raises BrokenInput if no state could serve the claims as they are written.
+    """
+    query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+    return _ladder(query, terms) is not None
 
 
 def serving(state: State, demand: Demand) -> frozenset[str]:

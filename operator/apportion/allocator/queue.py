@@ -1,17 +1,17 @@
-"""allocate_queue(): choose devices for all demands of a queue together.
+"""allocate_queue(), queue_steps(): choose devices for all demands of a queue together, in one go or in steps.
 
 In: a state, and demands in queue order. Out: one answer per demand, as if they had been allocated one by one in the best
 order found. Orders tried: fewest usable devices first, then large before small; where not all fit, also large before small,
 and the queue's own order. Bounded and deterministic; the state is unchanged at the end.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from apportion.allocator.allocate import allocate, decide
+from apportion.allocator.allocate import allocate, decide, draws_together
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.pricing.demandmix import DemandMix, entries
@@ -30,6 +30,7 @@ MOST_TOGETHER = 64
 _DEFAULT = Terms(Strategy.LEAST_FRAGMENTATION)
 
 Answer: TypeAlias = Decision | Refusal
+Answers: TypeAlias = tuple[Answer | BrokenInput, ...]
 
 
 def allocate_queue(
@@ -38,35 +39,60 @@ def allocate_queue(
     terms: Terms = _DEFAULT,
     *,
     prefer: Mapping[DeviceId, int] | None = None,
-) -> tuple[Answer | BrokenInput, ...]:
+) -> Answers:
     """Serve demands in queue order, or in an order that serves more of them; FirstFit keeps the queue order.
 
     Serves every demand that the queue order would serve. `terms.mix`: the demand to keep room for (default: the mix that
     the state has learnt; the queue itself while there is none). Raises nothing: a demand that no state could serve has the
     error as its answer. Calls `allocate` or `decide` at most five times per demand.
     """
+    steps = queue_steps(state, demands, terms, prefer=prefer)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answers: Answers = end.value
+            return answers
+
+
+def queue_steps(
+    state: State,
+    demands: Sequence[Demand],
+    terms: Terms = _DEFAULT,
+    *,
+    prefer: Mapping[DeviceId, int] | None = None,
+) -> Generator[None, None, Answers]:
+    """Do what `allocate_queue` does, and yield after each demand whose devices a ladder draws together.
+
+    Nothing is held on the state then. Whoever finds that it changed meanwhile has to drop the steps: what was decided is out of date.
+    """
     queue = _Queue(state, demands, terms, prefer)
-    alone = [queue.allocate(demand) for demand in demands]
+    alone: list[Answer | BrokenInput] = []
+    for demand in demands:
+        alone.append(queue.allocate(demand))
+        if queue.is_slow(demand):
+            yield
     has_prices = terms.strategy is Strategy.LEAST_FRAGMENTATION
     if terms.mix is None and has_prices and not state.scorer().prices.mix:
         queue = replace(queue, terms=replace(terms, mix=_mix(alone)))
     servable = _servable(alone)
     if terms.strategy is Strategy.FIRST_FIT:
         # Upstream's behaviour, so that the two can be compared.
-        return queue.answers(alone, queue.filled(servable))
+        return (yield from queue.answers(alone, (yield from queue.filled(servable))))
     sizes = [size_of(state, answer) if isinstance(answer, Decision) else Fraction(0) for answer in alone]
     scarcity = state.scorer(queue.terms.mix).scarcity if has_prices else None
     usable = [_usable(scarcity, answer) if isinstance(answer, Decision) else 0 for answer in alone]
-    best = queue.filled(sorted(servable, key=lambda number: (usable[number], -sizes[number], -number)))
+    few_first = sorted(servable, key=lambda number: (usable[number], -sizes[number], -number))
+    best = yield from queue.filled(few_first)
     if len(best) < len(servable):
         # Usually all fit, so the queue's own order is only tried here.
         large = sorted(servable, key=lambda number: (-sizes[number], -number))
-        others = best, queue.filled(large)
-        best = one_by_one = queue.filled(servable)
+        others = best, (yield from queue.filled(large))
+        best = one_by_one = yield from queue.filled(servable)
         for served in others:
             if len(served) > len(best) and one_by_one.keys() <= served.keys():
                 best = served
-    return queue.answers(alone, best)
+    return (yield from queue.answers(alone, best))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +113,49 @@ class _Queue:
     def decide(self, demand: Demand) -> Decision | None:
         return decide(self.state, demand, self.terms, prefer=self.prefer)
 
-    def filled(self, order: Sequence[int]) -> dict[int, Decision]:
+    def is_slow(self, demand: Demand) -> bool:
+        try:
+            return draws_together(self.state, demand, self.terms)
+        except BrokenInput:
+            return False
+
+    def filled(self, order: Sequence[int]) -> Generator[None, None, dict[int, Decision]]:
         """Return the decisions if the demands are allocated in this order."""
-        with Tentative(self.state, self.demands) as tentative:
-            for number in order:
-                decision = self.decide(tentative.beside(number))
-                if decision is not None:
-                    tentative.put(number, decision)
-            return dict(tentative.placed)
+        return self._placed({}, order, lambda _, demand: self.decide(demand))
 
     def answers(
         self, alone: Sequence[Answer | BrokenInput], best: Mapping[int, Decision]
-    ) -> tuple[Answer | BrokenInput, ...]:
+    ) -> Generator[None, None, Answers]:
         """Return the answer of each demand; refusals are explained with the final decisions held."""
         answers = [best.get(number, answer) for number, answer in enumerate(alone)]
-        with Tentative(self.state, self.demands) as final:
-            for number, decision in best.items():
-                final.put(number, decision)
-            for number in _servable(alone):
-                if number not in best:
-                    answer = answers[number] = self.allocate(final.beside(number))
-                    if isinstance(answer, Decision):
-                        final.put(number, answer)
+
+        def answer(number: int, demand: Demand) -> Answer | BrokenInput:
+            answers[number] = found = self.allocate(demand)
+            return found
+
+        yield from self._placed(best, [number for number in _servable(alone) if number not in best], answer)
         return tuple(answers)
+
+    def _placed(
+        self, placed: Mapping[int, Decision], order: Sequence[int], ask: Callable[[int, Demand], object]
+    ) -> Generator[None, None, dict[int, Decision]]:
+        """Hold what is placed, and ask about the others in this order, each beside the ones before; returns all that have devices."""
+        numbers = deque(order)
+        while True:
+            with Tentative(self.state, self.demands) as tentative:
+                for number, decision in placed.items():
+                    tentative.put(number, decision)
+                slow = False
+                while numbers and not slow:
+                    number = numbers.popleft()
+                    found = ask(number, tentative.beside(number))
+                    if isinstance(found, Decision):
+                        tentative.put(number, found)
+                    slow = self.is_slow(self.demands[number])
+                placed = dict(tentative.placed)
+            if not numbers:
+                return placed
+            yield
 
 
 def _mix(answers: Sequence[Answer | BrokenInput]) -> DemandMix:

@@ -5,6 +5,7 @@ In: what is to be asked of the allocator. Out: the same, after the searches; ask
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from apportion.allocator.allocate import catching_up
 from apportion.allocator.demand import Demand
@@ -13,6 +14,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.waiting import WaitingDemand, is_current
+
+Result = TypeVar("Result")
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 - it is no error: the next pass decides
@@ -56,6 +59,19 @@ class Asking:
         if self._snapshot.state.moment != moment:
             self._retaken()
         return changed
+
+    def undisturbed(self, steps: Generator[None, None, Result]) -> Generator[None, None, Result | None]:
+        """Return the result of steps that hold only as long as nothing changes; yields after each. None: something changed meanwhile."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            before = *self._seen(), self._snapshot.state.moment
+            yield
+            if (*self._seen(), self._snapshot.state.moment) != before:
+                return None
 
     def _seen(self) -> tuple[int, ...]:
         """Return what grows whenever watches show something that counts."""

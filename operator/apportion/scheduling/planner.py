@@ -12,7 +12,7 @@ from apportion import metrics
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
-from apportion.allocator.queue import LEAST_TOGETHER, Answer, allocate_queue
+from apportion.allocator.queue import LEAST_TOGETHER, Answer, queue_steps
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.asking import Asking
@@ -49,7 +49,7 @@ class Planner:
         allows: Callable[[Mapping[str, Decision]], bool] = lambda _: True,
         late: Collection[str] = (),
     ) -> Iterator[None]:
-        """Place these demands together; `rests` tells which (by key) back off and are left out. Yields while nodes are searched.
+        """Place these demands together; `rests` tells which (by key) back off and are left out. Yields while nodes are searched; there is no plan if something changes while they are placed.
 
         `late`: those (by key) that are left out, too, and are decided by themselves at their turn. A plan whose decisions (by key) `allows` refuses is dropped: what it gives one demand too much would be refused to others.
 
@@ -107,12 +107,11 @@ class Planner:
             asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
         if len(asked) < LEAST_TOGETHER:
             return {}
-        answers = allocate_queue(
-            self._snapshot.state,
-            tuple(asked.values()),
-            terms,
-            prefer=self._candidates.idle,
-        )
+        steps = queue_steps(self._snapshot.state, tuple(asked.values()), terms, prefer=self._candidates.idle)
+        answers = yield from self._asking.undisturbed(steps)
+        if answers is None:
+            self._no_node = {}
+            return {}
         # A demand that no state could serve gets its error when it is decided by itself.
         return {
             key: answer
