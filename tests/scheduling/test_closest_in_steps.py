@@ -12,6 +12,7 @@ from apportion.scheduling.queuewalk import _LARGE
 from testbed.publishedslices import published_slices
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
+from tests.scheduling.podgroups import member
 
 PARTITION = 'device.attributes["gpu.apportion.dev"].?profile.orValue("") == "1g.10gb"'
 
@@ -66,6 +67,20 @@ async def test_no_step_of_a_pass_grows_with_the_pods_that_are_placed_together(un
             world.pod(f"p{pod}", f"c{pod}", gates=(GATE,))
         longest.append(longest_step(cycle))
         assert len(world.places()) == 1 + pods
+    assert longest[1] < 1.5 * longest[0]
+
+
+async def test_no_step_of_a_group_grows_with_the_nodes_that_are_searched(unanswered: Client) -> None:
+    """Two pods, each with eight partitions of any card."""
+    longest = []
+    for nodes in (6, 20):
+        world = fleet_of(nodes)
+        cycle = served_before(world, unanswered)
+        for pod in range(2):
+            world.claim(f"c{pod}", request("mig", count=8))
+            member(world, f"p{pod}", f"c{pod}", least="2")
+        longest.append(longest_step(cycle))
+        assert len(world.places()) == 3
     assert longest[1] < 1.5 * longest[0]
 
 

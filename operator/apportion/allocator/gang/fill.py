@@ -1,15 +1,16 @@
 """GangFill: give the members of a gang devices on some nodes, one after another.
 
 In: members in an order, nodes. Out: those that fit there are placed; and the first one that was refused. Members of one kind are
-interchangeable: one refused member speaks for its kind. Yields after each member, and places those anew that others made impossible.
+interchangeable: one refused member speaks for its kind. Yields after each member, and after each node that is searched for devices that a ladder draws together; members that others made impossible
+meanwhile are placed anew.
 """
 
 from collections import Counter, deque
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from apportion.allocator.allocate import allocate, decide
+from apportion.allocator.allocate import allocate, catching_up, decide, draws_together
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang.count import kind_of
@@ -34,6 +35,8 @@ class GangFill:
     prefer: Mapping[DeviceId, int]
     asked: int = 0
     """How many members were tried."""
+    slow: dict[object, bool] = field(default_factory=dict)
+    """Whether the search of a node takes long, by kind of member."""
     refused: RefusedMember | None = None
     """The first member that was refused."""
 
@@ -70,6 +73,12 @@ class GangFill:
             if kind not in hopeless:
                 self.asked += 1
                 demand = self._demand(index, nodes)
+                if demand is not None and self._is_slow(index, demand):
+                    yield from self._search(index, demand)
+                    for lost in reversed(placed.drop_lost()):
+                        served -= members[lost].pods
+                        waiting.appendleft(lost)
+                    demand = self._demand(index, nodes)
                 decision = self._decision(index, demand)
                 if demand is not None and decision is not None:
                     placed.put(index, demand, decision)
@@ -83,6 +92,17 @@ class GangFill:
                 if self.refused is None:
                     self.refused = index, self._refusal(index, demand)
             left -= pods
+
+    def _is_slow(self, index: int, demand: Demand) -> bool:
+        """Say whether the search of a node for a member takes long: its devices are drawn together."""
+        kind = kind_of(self.members, index)
+        if kind not in self.slow:
+            self.slow[kind] = draws_together(self.placed.state, demand, self.members[index].terms)
+        return self.slow[kind]
+
+    def _search(self, index: int, demand: Demand) -> Iterator[None]:
+        """Search the nodes that the decision about a member needs, one at a time."""
+        return catching_up(self.placed.state, demand, self.members[index].terms, prefer=self.prefer)
 
     def _demand(self, index: int, nodes: frozenset[str] | None) -> Demand | None:
         demand = self.placed.demands.of(index)
