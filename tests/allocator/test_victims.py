@@ -54,7 +54,7 @@ def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
 
 
 def test_the_demand_gets_its_devices_once_the_victims_are_gone_and_keeps_them_if_one_stays() -> None:
-    """The decision holds without the victims, and no victim is one too many."""
+    """The decision holds without the victims, and no victim is one too many (Kueue 10131)."""
     for seed in range(WORLDS, WORLDS + 200):
         world = drawn(seed)
         before = {node.node: world.state.view(node.node).holdings for node in world.nodes}

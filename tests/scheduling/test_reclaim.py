@@ -22,7 +22,7 @@ def cohort(made: Trial, *teams: str, reclaims: bool = True, **guaranteed: int) -
 
 
 async def test_a_team_gets_its_guarantee_back_from_a_borrower_of_higher_priority(unanswered: Client) -> None:
-    """Also where the policy evicts nobody by priority; both can read why, and neither the other's name."""
+    """Also where the policy evicts nobody by priority (Kueue 6577); both can read why, and neither the other's name."""
     made = trial(unanswered, 2, mode="Never")
     cohort(made, "a", "b", a=1, b=1)
     holds(made.world, "b1", 0, team="b", priority=9, age=9999)
