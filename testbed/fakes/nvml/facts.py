@@ -3,7 +3,7 @@
 In: nothing. Out: rows; `where` is the function of the C files, or the method of `FakeNvml`, that does so. A row whose source begins with
 "none" is a belief that no source was found for: a real card may differ. Sources: NVML nvml.h of NVIDIA/go-nvml 2f9e261 (gen/nvml, lines),
 OGK NVIDIA/open-gpu-kernel-modules 595.45.04, H200 what a real one
-did with driver 580.159.04 (docs/hardware.md, recorded/h200-580.json; an H100 answered the same), DRV kubernetes-sigs/dra-driver-nvidia-gpu 95932046, MIG the MIG User Guide.
+did with driver 580.159.04 (docs/hardware.md, recorded/h200-580.json; an H100 did and answered the same), DRV kubernetes-sigs/dra-driver-nvidia-gpu 95932046, MIG the MIG User Guide.
 """
 
 from dataclasses import dataclass
