@@ -64,7 +64,7 @@ def queue_steps(
 ) -> Generator[None, None, Answers]:
     """Do what `allocate_queue` does, and yield after each demand whose devices a ladder draws together.
 
-    Nothing is held on the state then. Whoever finds that it changed meanwhile has to drop the steps: what was decided is out of date.
+    Nothing is held on the state then. A caller who finds that it changed meanwhile has to drop the steps: what was decided is out of date.
     """
     queue = _Queue(state, demands, terms, prefer)
     alone: list[Answer | BrokenInput] = []
