@@ -147,7 +147,7 @@ class Paths:
         await eventually(lambda: self._found(path), lambda now: not now)
 
     async def a_restart(self) -> None:
-        """The new operator waits for the lease, and says what was said before: Events are counted up."""
+        """The new operator waits for the lease, says what was said before (Events are counted up), and removes a DeviceHold of what nobody holds."""
         nameless = claim("nameless")
         nameless["metadata"]["annotations"] = {"apportion.dev/allocation": "Immediate"}
         nameless["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nobody-made-it"
@@ -159,8 +159,20 @@ class Paths:
             return max((each.get("count", 1) for each in found), default=0)
 
         await eventually(said, lambda count: count == 1)
+        # How long others are shown depends on when they are looked at.
+        spec = {
+            "purpose": "Reservation",
+            "heldFor": [
+                {"kind": "ResourceClaim", "namespace": self.namespace, "name": "gone", "uid": "gone"}
+            ],
+            "count": 1,
+            "devices": [{"driver": "gpu.apportion.dev", "pool": "h100-b", "device": "gpu-0"}],
+        }
+        body = {"apiVersion": "apportion.dev/v1alpha1", "kind": "DeviceHold", "metadata": {"name": "left"}}
+        await self.api.create(f"{OWN}/deviceholds", {**body, "spec": spec})
         self.installation.operators[0].kill()
         await eventually(said, lambda count: count > 1, within=40)
+        await eventually(lambda: self._found(f"{OWN}/deviceholds/left"), lambda found: not found)
 
     async def the_end(self) -> None:
         """Everything is deleted: own finalizers go, partitions and layouts are removed from the hardware."""
