@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apportion.allocator.demand import Demand
+from apportion.allocator.finished import finished
 from apportion.allocator.gang.count import count_devices
 from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.members import (
@@ -20,7 +21,6 @@ from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, claim, cluster, device, device_request, device_slice
-from tests.finished import finished
 
 
 def fleet(**free: int) -> State:

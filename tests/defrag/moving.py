@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from apportion.allocator.finished import finished
 from apportion.api.defrag import Campaign, DefragPolicy
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, DEFRAGS, NODES, PODS
@@ -21,7 +22,6 @@ from apportion.scheduling.defrag.records import campaign_of, devices_of
 from apportion.scheduling.preemption.evictor import Refused
 from tests.cli.worlds import Cluster, allocate_what_is_assumed
 from tests.defrag.planned import cards, makes, runs, starts
-from tests.finished import finished
 
 Json = dict[str, Any]
 POLICY = "tidy"

@@ -3,13 +3,13 @@
 import copy
 from typing import Any
 
+from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import DEFRAGS, PODS
 from apportion.scheduling.defrag.movables import MovableReader, Movables, Scope
 from apportion.scheduling.defrag.planning import Picture, Planned
 from tests.cli.worlds import Cluster, profile_request
-from tests.finished import finished
 from tests.observedcluster import GPU
 
 Json = dict[str, Any]

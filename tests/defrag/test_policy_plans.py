@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
 from apportion.errors import BrokenInput
@@ -14,7 +15,6 @@ from apportion.scheduling.defrag.records import plan_record
 from testbed.cycle import now
 from tests.clients import silent
 from tests.defrag.planned import Json, cards, plan, policy, runs, scattered
-from tests.finished import finished
 from tests.observedcluster import GPU
 
 __all__ = ["silent"]

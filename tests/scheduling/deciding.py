@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
 from apportion.dra.node import Resources
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -14,7 +15,6 @@ from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waitingqueue import waiting_demands
 from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
-from tests.finished import finished
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.podgroups import queue
 from tests.steps import Steps

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Container
 from contextlib import nullcontext
 
+from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
 from apportion.dra.pod import UNSCHEDULABLE
 from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
 from apportion.scheduling.waitingqueue import WaitingQueue
-from tests.finished import finished
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.scheduling.queued import MODEL
 

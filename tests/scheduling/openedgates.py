@@ -1,9 +1,9 @@
 """What gates open now."""
 
+from apportion.allocator.finished import finished
 from apportion.api.partition import Phase
 from apportion.dra.pod import Pod
 from apportion.scheduling.gates import Gates
-from tests.finished import finished
 
 
 def opened(gates: Gates) -> list[Pod]:

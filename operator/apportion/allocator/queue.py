@@ -14,6 +14,7 @@ from typing import TypeAlias
 from apportion.allocator.allocate import allocate, decide, draws_together
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.finished import finished
 from apportion.allocator.pricing.demandmix import DemandMix, entries
 from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.search.scorer import Strategy
@@ -46,13 +47,7 @@ def allocate_queue(
     the state has learnt; the queue itself while there is none). Raises nothing: a demand that no state could serve has the
     error as its answer. Calls `allocate` or `decide` at most five times per demand.
     """
-    steps = queue_steps(state, demands, terms, prefer=prefer)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answers: Answers = end.value
-            return answers
+    return finished(queue_steps(state, demands, terms, prefer=prefer))
 
 
 def queue_steps(

@@ -7,9 +7,10 @@ devices were lost are placed anew.
 
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from apportion.allocator.decision import Decision
+from apportion.allocator.finished import finished
 from apportion.allocator.gang.count import count_devices
 from apportion.allocator.gang.members import (
     DeviceShortage,
@@ -37,8 +38,6 @@ from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 Refused: TypeAlias = GangRefused | DeviceShortage | DomainShortage | BrokenInput | OverLimit
-
-_Result = TypeVar("_Result")
 
 
 class GroupDecision:
@@ -110,10 +109,10 @@ class GroupDecision:
                 placed.clear()
                 with decider.reservations.lifted(group) as nodes:
                     # Without a pause: others would take what is reserved.
-                    reserved = _finished(self._within_quota(placed)) if nodes else None
+                    reserved = finished(self._within_quota(placed)) if nodes else None
                     if isinstance(reserved, GangServed):
                         self.refused = None
-                        _finished(self._grant(reserved, placed))
+                        finished(self._grant(reserved, placed))
                 if self.refused is not None:
                     yield from self._count(placed)
             except (OverLimit, BrokenInput) as error:
@@ -231,16 +230,6 @@ class GroupDecision:
                     self.decided.append(decision)
                 yield
                 placed.drop_lost()
-
-
-def _finished(steps: Generator[None, None, _Result]) -> _Result:
-    """Return the result of steps that are done without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
 
 
 def device_count(demands: Iterable[WaitingDemand]) -> int:

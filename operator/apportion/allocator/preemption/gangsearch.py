@@ -6,12 +6,13 @@ Member after member gets the cheapest victims of one node (`NodeSearch`), beside
 Then each victim that the gang can do without stays, the dearest first, and all members are placed anew each time.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
+from apportion.allocator.finished import finished
 from apportion.allocator.gang.count import count_devices, first_of_kinds, kind_of
 from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.members import DeviceShortage, GangAnswer, GangServed
@@ -81,7 +82,7 @@ class GangSearch:
                 steps = place_gang(
                     placed, self._placeable, enough=enough, prefer=self._prefer, ladder=self._ladder
                 )
-                found = _last(steps)
+                found = finished(steps)
             self._budget.left -= self._room.asked - before
         if not isinstance(found, GangServed):
             return None
@@ -255,13 +256,3 @@ class _Release:
                 self._state.hold(key, results)
             self._room.free(place[0], victim.freed, -1)
         self._gone = gone
-
-
-def _last(steps: Generator[None, None, GangAnswer]) -> GangAnswer:
-    """Return the answer of steps that are done without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: GangAnswer = end.value
-            return answer

@@ -1,4 +1,4 @@
-"""Steps that are done without a pause."""
+"""finished(): the result of work that is done in steps, where nobody is let in between."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -7,7 +7,7 @@ Result = TypeVar("Result")
 
 
 def finished(steps: Generator[object, None, Result]) -> Result:
-    """Return the result of steps, without letting others run in between."""
+    """Return the result of steps that are done without a pause."""
     while True:
         try:
             next(steps)
