@@ -24,7 +24,7 @@ _LONGEST_USE: Final = 1.0
 
 
 class EventSet:
-    """One set; safe to use from several threads, also while it is being freed."""
+    """One set; safe to use from several threads, also while it is being freed, which its owner does before the session ends."""
 
     def __init__(self, session: Session) -> None:
         """Raises HardwareError when the driver makes none."""
@@ -34,7 +34,6 @@ class EventSet:
         self._idle = threading.Condition()
         self._users = 0
         self._closed = False
-        session.before_end(self.free)
 
     @property
     def alive(self) -> bool:

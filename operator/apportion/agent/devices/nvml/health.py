@@ -53,6 +53,7 @@ class HealthMonitor:
         self._ignored = ignored
         self._lock = threading.Lock()
         self._set: EventSet | None = None
+        session.before_end(self._free_set)
         self._heard: dict[int | None, str] = {}
         """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
         self._names: dict[str, str] = {}
@@ -147,6 +148,10 @@ class HealthMonitor:
                 except HardwareError as error:
                     _log.warning("nvml.no_event_set", error=str(error))
             return self._set
+
+    def _free_set(self) -> None:
+        if (events := self._set) is not None:
+            events.free()
 
     def _listen_to(self, gpu: Gpu, events: EventSet) -> None:
         uuid = gpu.card.uuid

@@ -129,8 +129,7 @@ class Session:
         """End the session, which closes the driver's device files, and open none any more."""
         with self._lock:
             self.released = why
-            held, self._before_end = self._before_end, []
-        for let_go in held:
+        for let_go in self._before_end:
             # Without the lock: it waits for calls that are under way.
             let_go()
         with self._lock:
@@ -166,7 +165,6 @@ class Session:
     def _end(self) -> None:
         """Take note that the library has no session any more. The caller holds the lock."""
         self._open = False
-        self._before_end = []
         self.ended += 1
         self._handles.clear()
 
