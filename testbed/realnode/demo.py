@@ -3,49 +3,26 @@
 In: a console. Out: what the containers saw and how long they took, printed; whether everything was as expected.
 """
 
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from rich.console import Console
 from rich.table import Table
 
-from testbed.binaries import provide
+from testbed.binaries import Binaries
 from testbed.errors import TestbedError
 from testbed.realnode.installation import RealNodeInstallation
-from testbed.realnode.probe import unsupported_reason
+from testbed.realnode.nodedemo import NodeDemo
 from testbed.realnode.trials import TRIALS
 from testbed.realnode.workload import MANAGED, DeviceRequest, RunningPod, Workload, mig, vnpu
-from testbed.versions import CONTROL_PLANE, NODE
 
 REQUESTS = (mig("1g.10gb"), vnpu("vir05_1c_8g"))
 _OWN = ("APPORTION_", "NVIDIA_", "ASCEND_")
 
 
-class RealNodeDemo:
+class RealNodeDemo(NodeDemo):
     """One run of the demo."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def _installation(self, binaries: Binaries) -> RealNodeInstallation:
+        return RealNodeInstallation(gpus=("H100-80GB",) * 2, binaries=binaries, small_disk=True)
 
-    async def run(self) -> bool:
-        """Run it; False, with the reason printed, when no real node can run here."""
-        reason = await unsupported_reason()
-        if reason:
-            self._console.print(f"[yellow]no real node:[/] {reason}", highlight=False)
-            return False
-        binaries = await provide(names=[*CONTROL_PLANE, *NODE], console=Console(stderr=True))
-        installation = RealNodeInstallation(gpus=("H100-80GB",) * 2, binaries=binaries, small_disk=True)
-        async with self._step("control plane, node, operator and agent"):
-            await installation.__aenter__()
-        try:
-            await self._run_pods(installation)
-        finally:
-            async with self._step("end everything"):
-                await installation.__aexit__(None, None, None)
-        return True
-
-    async def _run_pods(self, installation: RealNodeInstallation) -> None:
+    async def _show(self, installation: RealNodeInstallation) -> bool:
         namespace = await installation.cluster.make_namespace("team", MANAGED)
         work = Workload(installation.cluster, installation.node, namespace)
         times = Table("pod", "device", "made to allocated", "allocated to running")
@@ -73,6 +50,7 @@ class RealNodeDemo:
         async with self._step("keep nothing warm: nothing at all is left"):
             await installation.keep_nothing_warm()
             await installation.nothing_left(warm=False)
+        return True
 
     def _print(self, wanted: DeviceRequest, seen: RunningPod) -> None:
         if seen.environment.get("APPORTION_PART") != seen.device:
@@ -86,9 +64,3 @@ class RealNodeDemo:
         for path, number in sorted(seen.devices.items()):
             if not number.startswith(("1:", "5:")):  # what every container has
                 self._console.print(f"    {path} ({number})", highlight=False)
-
-    @asynccontextmanager
-    async def _step(self, title: str) -> AsyncIterator[None]:
-        began = time.monotonic()
-        yield
-        self._console.print(f"[green]✔[/] {title}  {time.monotonic() - began:.1f} s", highlight=False)

@@ -49,13 +49,13 @@ def computing(*words: str) -> tuple[Json, list[Json]]:
     ]
     container: Json = {
         "command": [f"/check/{program.name}", *words],
-        "env": [{"name": "LD_LIBRARY_PATH", "value": ":".join(driver_folders())}],
+        "env": [{"name": "LD_LIBRARY_PATH", "value": ":".join(_driver_folders())}],
         "volumeMounts": mounts,
     }
     return container, volumes
 
 
-def driver_folders() -> list[str]:
+def _driver_folders() -> list[str]:
     """Return where a container has the driver's libraries."""
     places = (PurePosixPath(mount.container_path) for mount in DriverFiles().edits().mounts)
     return sorted({str(place.parent) for place in places if place.name.startswith("libcuda.so.")})

@@ -4,8 +4,7 @@ In: a console. Out: what the pods found, printed; whether everything was as expe
 """
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,15 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed.api import Json
-from testbed.binaries import provide
+from testbed.binaries import Binaries
 from testbed.errors import TestbedError
 from testbed.eventually import eventually
 from testbed.realnode.faults import DRIVER_USER, PAUSED, SICK
 from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.machinecards import computing
-from testbed.realnode.probe import unsupported_reason
+from testbed.realnode.nodedemo import NodeDemo
 from testbed.realnode.workload import MANAGED, DeviceRequest, Workload, gpu
-from testbed.versions import CONTROL_PLANE, NODE
 
 _ANY = DeviceRequest("GPU", "gpu.apportion.dev", "true")
 _ILLEGAL_ADDRESS = "700"
@@ -47,35 +45,21 @@ class Computed:
     """Seconds from the allocation until the GPU's memory had been written and read."""
 
 
-class MachineDemo:
+class MachineDemo(NodeDemo):
     """One run of the demo."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._rows: list[tuple[str, Computed]] = []
 
-    async def run(self) -> bool:
-        """Run it; False, with the reason printed, when this machine has no GPU or cannot run a node."""
-        reason = await unsupported_reason()
-        if reason:
-            self._console.print(f"[yellow]no real node:[/] {reason}", highlight=False)
-            return False
-        binaries = await provide(names=[*CONTROL_PLANE, *NODE], console=Console(stderr=True))
-        installation = RealNodeInstallation(machine_cards=True, binaries=binaries)
-        async with self._step("control plane, node, operator and agent"):
-            await installation.__aenter__()
-        try:
-            gpus = await _gpus(installation)
-            if not gpus:
-                self._console.print("[yellow]no real GPU:[/] the agent finds none on this machine")
-                return False
-            await self._run_pods(installation, gpus)
-        finally:
-            async with self._step("end everything"):
-                await installation.__aexit__(None, None, None)
-        return True
+    def _installation(self, binaries: Binaries) -> RealNodeInstallation:
+        return RealNodeInstallation(machine_cards=True, binaries=binaries)
 
-    async def _run_pods(self, installation: RealNodeInstallation, gpus: Mapping[str, str]) -> None:
+    async def _show(self, installation: RealNodeInstallation) -> bool:
+        gpus = await _gpus(installation)
+        if not gpus:
+            self._console.print("[yellow]no real GPU:[/] the agent finds none on this machine")
+            return False
         self._console.print(f"  published: {', '.join(sorted(gpus))}", highlight=False)
         namespace = await installation.cluster.make_namespace("team", MANAGED)
         work = Workload(installation.cluster, installation.node, namespace)
@@ -122,6 +106,7 @@ class MachineDemo:
             await work.empty()
             await installation.nothing_left(warm=True)
         self._print()
+        return True
 
     async def _without_claim(self, work: Workload) -> None:
         container, volumes = computing()
@@ -238,12 +223,6 @@ class MachineDemo:
         for name, found in self._rows:
             table.add_row(name, found.device, f"{found.allocated:.2f} s", f"{found.done:.2f} s")
         self._console.print(table)
-
-    @asynccontextmanager
-    async def _step(self, title: str) -> AsyncIterator[None]:
-        began = time.monotonic()
-        yield
-        self._console.print(f"[green]✔[/] {title}  {time.monotonic() - began:.1f} s", highlight=False)
 
 
 def _restarted(pod: Json) -> bool:
