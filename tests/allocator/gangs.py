@@ -1,5 +1,6 @@
 """Gangs on nodes of four devices, for tests of how their members are placed."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -44,8 +45,8 @@ class Demands:
     counts: Sequence[int]
     nodes: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Allowed nodes by member."""
-    apart: bool = False
-    """At most one member per node."""
+    at_most: int | None = None
+    """Members that a node has room for beside devices; None: for any number."""
     kinds: Mapping[int, str] = field(default_factory=dict)
     """The kind of device that a member wants, if not a GPU."""
     asked: int = 0
@@ -55,7 +56,9 @@ class Demands:
     def of(self, member: int) -> Demand | None:
         self.asked += 1
         allowed = self.nodes.get(member, frozenset(self.state.names()))
-        allowed = allowed - set(self.served.values()) if self.apart else allowed
+        if self.at_most is not None:
+            there = Counter(self.served.values())
+            allowed = frozenset(node for node in allowed if there[node] < self.at_most)
         request = device_request(kind=self.kinds.get(member, "gpu"), count=self.counts[member])
         return Demand((claim(f"c{member}", request),), allowed) if allowed else None
 

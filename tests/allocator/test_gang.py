@@ -17,10 +17,10 @@ def ask(
     *,
     enough: int | None = None,
     nodes: Mapping[int, frozenset[str]] | None = None,
-    apart: bool = False,
+    at_most: int | None = None,
 ) -> Answer:
-    """Allocate one claim per member. `nodes`: allowed nodes by member; `apart`: at most one member per node."""
-    demands = Demands(state, counts, nodes or {}, apart)
+    """Allocate one claim per member. `nodes`: allowed nodes by member; `at_most`: members per node."""
+    demands = Demands(state, counts, nodes or {}, at_most)
     return answer_of(demands, [Member() for _ in counts], len(counts) if enough is None else enough)
 
 
@@ -101,7 +101,7 @@ def test_a_member_without_allowed_nodes_is_refused_without_a_diagnosis() -> None
     """No explanation of devices exists in that case."""
     state = fleet(n1=4, n2=4)
 
-    answer = ask(state, (1, 1, 1), apart=True)
+    answer = ask(state, (1, 1, 1), at_most=1)
 
     assert isinstance(answer, GangRefused)
     assert (answer.member, answer.refusal, answer.served) == (2, None, 2)

@@ -16,20 +16,18 @@ from tests.allocator.builders import GPU
 from tests.allocator.gangs import Demands, answer_of, fleet
 
 NODES = ("n1", "n2", "n3")
-DEVICES = 4
-"""Of a node, so that its room for members is no less."""
+ROOM = 3
+"""Members that a node has room for beside devices."""
 HELD = st.lists(st.tuples(st.sampled_from(NODES), st.integers(0, 4)), max_size=8)
 """So many devices are free on a node from now on, one change after the other."""
 
 
 def hold(state: State, node: str, free: int) -> None:
     """Let so many devices of a node be free."""
-    state.hold(
-        node, [DeviceResult("r", DeviceId(GPU, node, f"gpu-{each}")) for each in range(DEVICES - free)]
-    )
+    state.hold(node, [DeviceResult("r", DeviceId(GPU, node, f"gpu-{each}")) for each in range(4 - free)])
 
 
-def bound_of(state: State, counts: Sequence[int], *, room: int = DEVICES) -> PodBound:
+def bound_of(state: State, counts: Sequence[int], *, room: int = ROOM) -> PodBound:
     """Return the bound of members that want so many devices each, not counted on any node yet; a node has room for `room` members."""
     demands = Demands(state, counts)
     kinds = []
@@ -55,7 +53,7 @@ def test_a_bound_that_is_followed_is_that_of_now_and_nobody_gets_more(
     anew.look(NODES)
     assert followed.pods == anew.pods
     members = [Member(kind=count) for count in counts]
-    answer = answer_of(Demands(state, counts), members, 1)
+    answer = answer_of(Demands(state, counts, at_most=ROOM), members, 1)
     served = sum(each is not None for each in answer.decisions) if isinstance(answer, GangServed) else 0
     assert served <= followed.pods <= len(counts)
     if len(set(counts)) == 1 and counts[0] > 1:
