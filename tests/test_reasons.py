@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from apportion.agent.slices import nodeinventory
 from apportion.dra.taint import Taint
 from apportion.errors import Busy, Lost, NoRoom, Unsupported
@@ -106,6 +108,7 @@ def named_in(*modules: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_every_reason_of_an_event_is_explained_and_no_other() -> None:
     """People look for the word that `kubectl describe` shows."""
     assert documented() == reasons()
@@ -120,6 +123,7 @@ def test_every_reason_of_a_condition_is_explained_and_no_other() -> None:
     assert words(row[1] for row in tables(text)) == found - NONE
 
 
+@pytest.mark.slow
 def test_every_word_and_taint_of_a_device_is_explained() -> None:
     """They are what `kubectl get resourceslices` shows of a card that is not offered in every way."""
     text = (ROOT / "docs/reasons.md").read_text().split("\n## On devices\n")[1]

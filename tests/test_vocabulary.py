@@ -241,6 +241,7 @@ def findings(root: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", MENDED)
 def test_no_old_word_occurs(root: str) -> None:
     """The message names file, line, word and replacement."""

@@ -127,6 +127,7 @@ def test_discover_shows_every_card(shell: Shell) -> None:
     assert not (shell.folder / "state").exists()
 
 
+@pytest.mark.slow
 def test_a_claim_from_a_file_is_prepared_and_freed(shell: Shell) -> None:
     """Cut, injected, in the journal; freed by file, and nothing is left."""
     claim = shell.claim(DEVICE, "gpu-1")
@@ -149,6 +150,7 @@ def test_a_claim_from_a_file_is_prepared_and_freed(shell: Shell) -> None:
     assert "was not prepared here" in shell.run("unprepare", "--uid", found["uid"])
 
 
+@pytest.mark.slow
 def test_a_device_in_use_is_refused_with_its_holder(shell: Shell) -> None:
     """By the journal, as for kubelet; nothing of the second claim stays."""
     shell.run("prepare", "--claim-file", str(shell.claim(DEVICE)))
@@ -186,6 +188,7 @@ def test_a_file_that_cannot_work_is_reported_by_field(shell: Shell, change: Json
     assert said in shell.run("prepare", "--claim-file", str(path), status=2)
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_reported_without_a_trace(shell: Shell) -> None:
     """Files, options, devices, claims on other nodes, a journal that is none."""
     assert "No such file" in shell.run("prepare", "--claim-file", "nowhere.json", status=2)
@@ -205,6 +208,7 @@ def test_what_is_not_there_is_reported_without_a_trace(shell: Shell) -> None:
     assert "cannot be read" in shell.run("partitions", status=2)
 
 
+@pytest.mark.slow
 def test_the_same_on_nvidias_library(tmp_path: Path) -> None:
     """Found below the host's root, as in the agent's container; MIG mode goes on and off with the partition."""
     fake = FakeNvml.create(tmp_path / "nvml", ["H100-80GB"])

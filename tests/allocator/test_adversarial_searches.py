@@ -45,6 +45,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Strategy.FIRST_FIT, Strategy.PACK, Strategy.SPREAD])
 @pytest.mark.parametrize("size", [4, 6, 8, 10, 12, 16, 24, 32])
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def chosen(state: State, demand: Demand, strategy: Strategy = Strategy.PACK, **m
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "node"),
     [(Strategy.FIRST_FIT, "n1"), (Strategy.PACK, "n2"), (Strategy.SPREAD, "n3")],

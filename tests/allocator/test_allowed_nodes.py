@@ -46,6 +46,7 @@ def fleet() -> State:
     return cluster(*slices, nodes=NODES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Strategy.LEAST_FRAGMENTATION, Strategy.PACK, Strategy.SPREAD])
 @pytest.mark.parametrize("short_of_cpu", [False, True])
 @pytest.mark.parametrize("seed", range(4))

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from tests.allocator.conformance import answer
 from tests.allocator.randomworlds import worlds
 from tests.allocator.referencenode import ReferenceNode
 from tests.allocator.validity import violations
+
+pytestmark = pytest.mark.slow
 
 THOROUGH = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 QUICK = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])

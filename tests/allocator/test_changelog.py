@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -88,6 +89,7 @@ class ReadersOfALog(RuleBasedStateMachine):
         assert self.ends == sorted(set(self.ends))
 
 
+@pytest.mark.slow
 def test_a_reader_sees_every_change_or_has_to_read_everything() -> None:
     """For any order of changes, voids and reads, any number of readers, and any bound."""
     run_state_machine_as_test(ReadersOfALog, settings=settings(max_examples=200, stateful_step_count=40))

@@ -52,6 +52,7 @@ def ask(state: State, kind: str, count: int = 1, mix: DemandMix | None = None) -
     return found.allocations[0].results[0].device
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(sorted(SEVEN_ENGINES)), min_size=1, max_size=25))
 @settings(max_examples=25)
 def test_equal_sequences_of_claims_get_equal_devices(kinds: list[str]) -> None:
@@ -74,6 +75,7 @@ def test_equal_sequences_of_claims_get_equal_devices(kinds: list[str]) -> None:
         assert repeated[0] == repeated[1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(sorted(SEVEN_ENGINES)), min_size=1, max_size=25))
 @settings(max_examples=25)
 def test_precomputed_prices_choose_the_devices_that_a_search_chooses(kinds: list[str]) -> None:
@@ -93,6 +95,7 @@ def test_precomputed_prices_choose_the_devices_that_a_search_chooses(kinds: list
         ask(state, kind)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["gpu", "special"]), st.integers(1, 4)), min_size=4, max_size=25))
 @settings(max_examples=40)
 def test_solutions_of_whole_devices_are_rescored_by_the_current_demand(

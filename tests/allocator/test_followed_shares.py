@@ -1,5 +1,6 @@
 """A node view follows shares one by one, and shows what it would show if it were computed from all holdings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def shown(view: NodeOccupancy) -> tuple[object, ...]:
     return view.exclusive, view.charged, view.fit, view.open, dict(view.used), view.holdings
 
 
+@pytest.mark.slow
 @given(changes=CHANGES)
 def test_a_view_that_followed_every_change_equals_a_new_one(
     changes: list[tuple[str, list[tuple[int, str]] | None]],

@@ -4,6 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+import pytest
+
 from apportion.allocator.decision import Decision
 from apportion.allocator.gang.members import DeviceShortage, GangRefused, GangServed, Member
 from apportion.allocator.gang.place import MOST_ASKED
@@ -118,6 +120,7 @@ def test_two_equal_calls_return_the_same_answer() -> None:
     assert all(isinstance(each, Decision) for each in first.decisions)
 
 
+@pytest.mark.slow
 def test_small_gangs_are_served_if_brute_force_finds_an_assignment() -> None:
     """At least 99 of 100 verdicts equal brute force; no gang is served that cannot be, and no node is overcommitted."""
     rng = random.Random(7)  # noqa: S311
@@ -191,6 +194,7 @@ def test_a_gang_of_equal_members_is_tried_in_one_order() -> None:
     assert demands.asked <= 1 + 21
 
 
+@pytest.mark.slow
 def test_the_orders_tried_for_a_large_gang_are_bounded_by_its_members() -> None:
     """Members without a kind are all different: after the first order only so many are asked again."""
     members = MOST_ASKED // 2

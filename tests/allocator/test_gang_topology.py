@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def racks_of(answer: Answer, world: Nodes) -> list[str]:
     return [world[int(each.node[1:])][0] for each in answer.decisions if each is not None]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(nodes, st.integers(1, 6), st.integers(1, 2))
 def test_a_required_domain_takes_all_members_or_nobody_is_served(
@@ -97,6 +99,7 @@ def test_a_required_domain_takes_all_members_or_nobody_is_served(
         assert isinstance(answer, DeviceShortage)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(nodes, st.integers(1, 8), st.integers(1, 2))
 def test_a_preferred_domain_is_shared_by_as_few_others_as_it_goes(
@@ -117,6 +120,7 @@ def test_a_preferred_domain_is_shared_by_as_few_others_as_it_goes(
             assert len(set(racks)) == needed
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(nodes, st.integers(1, 8))
 def test_the_closest_label_that_has_a_domain_for_all_is_taken(world: Nodes, members: int) -> None:
@@ -141,6 +145,7 @@ def test_the_closest_label_that_has_a_domain_for_all_is_taken(world: Nodes, memb
         assert len(taken) == fewest(own, members)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(nodes, st.lists(st.integers(1, 3), min_size=2, max_size=4))
 def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes, counts: list[int]) -> None:
@@ -160,6 +165,7 @@ def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes,
         assert len(set(racks_of(answer, world))) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),

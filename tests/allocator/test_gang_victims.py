@@ -26,6 +26,7 @@ def found_in(world: GangWorld, tries: int = 100_000) -> GangVictims | None:
     return find_gang_victims(world.state, world.members, world.nodes, ladder=world.ladder, tries=tries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alike", "optimal"), [(True, 0.9), (False, 0.8)])
 def test_all_members_are_served_by_victims_of_which_none_can_be_left_out(
     *, alike: bool, optimal: float
@@ -70,6 +71,7 @@ def assert_held(world: GangWorld, found: GangVictims, seed: int) -> None:
     assert not world.ladder.required or len(racks) == 1, seed
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_at_its_budget_says_so_and_its_victims_serve_all_the_same() -> None:
     """Some may be needless then: to leave them out takes more questions."""
     unproven = needless = 0

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def by_hand(state: State, name: str, alternative: Alternative, asked: HostResour
     return most if asked is None else min(most, left.cpu // asked.cpu, left.memory // asked.memory)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32))
 def test_places_left_and_taken_are_those_counted_by_hand(seed: int) -> None:

@@ -162,6 +162,7 @@ def test_claims_that_wait_together_do_not_share_the_same_cpu() -> None:
     assert sorted(one.node for one in answers if isinstance(one, Decision)) == ["n1", "n2"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(sorted(SEVEN_ENGINES)), st.integers(0, 64), st.integers(0, 64)), max_size=20
@@ -205,6 +206,7 @@ STEP = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 2))
 @settings(max_examples=25)
 def test_equal_facts_give_the_same_answer_whatever_their_history(
@@ -254,6 +256,7 @@ def test_the_host_curve_is_the_expected_smaller_loss_of_two_pods_of_the_demand(
     assert HostCurve(wanted).part(left) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_host_prices_halve_the_devices_stranded_in_a_full_cluster() -> None:
     """Nodes with unequal cpu, pods with unequal requests: host prices halve the stranded devices, summed over five seeds."""
     left_over = {priced: sum(_filled(seed, priced=priced) for seed in range(5)) for priced in (True, False)}

@@ -83,6 +83,7 @@ def test_amounts_that_one_demand_takes_do_not_count_for_the_next() -> None:
         assert allocate(state, demand, LEAST) == allocate(state, demand, LEAST, reuse=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_ranking_chooses_the_node_that_a_comparison_of_all_nodes_chooses(seed: int) -> None:
     """Shares and several whole devices: nodes that lose a place for lack of devices, cpu or memory cost more than they seem to."""

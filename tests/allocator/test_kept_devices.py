@@ -1,5 +1,6 @@
 """Whether a key keeps devices from others: without one that does not, the state answers the same."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def _result(name: str) -> DeviceResult:
     return DeviceResult("r", DeviceId(GPU, "n0", name))
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(DEVICES), unique=True), st.lists(st.sampled_from(DEVICES), unique=True))
 @settings(max_examples=200, deadline=None)
 def test_without_a_key_that_keeps_nothing_from_others_every_answer_is_the_same(

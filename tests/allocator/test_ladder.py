@@ -267,6 +267,7 @@ def test_ladder_of_reads_every_field_of_a_policy() -> None:
     assert made == Ladder((rung,), across=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 12, 31])
 def test_a_topology_without_symmetry_is_searched_within_the_step_budget(count: int) -> None:
     """64 devices with unrelated values on three levels: the same decision twice; the more devices a step compares, the fewer steps there are."""

@@ -58,6 +58,7 @@ def drawn(
     return nodes, state_of(*nodes), demand, dict.fromkeys(devices[1::3], 1)
 
 
+@pytest.mark.slow
 @every_demand
 def test_what_was_found_before_a_change_is_not_believed_after_it(
     requests: list[Requested], allowed: int | None, *, singled_out: bool
@@ -87,6 +88,7 @@ def test_what_was_found_before_a_change_is_not_believed_after_it(
     assert served > 4
 
 
+@pytest.mark.slow
 @every_demand
 def test_a_decision_finds_what_was_searched_beforehand(
     requests: list[Requested], allowed: int | None, *, singled_out: bool
@@ -111,6 +113,7 @@ def test_one_device_is_not_searched_for_beforehand() -> None:
     assert not [*catching_up(state, demand, TERMS)]
 
 
+@pytest.mark.slow
 def test_an_outcome_that_nodes_share_is_that_of_a_node_which_has_not_changed() -> None:
     """Of nodes with the same card in use the first ones get it back before they are searched: the others have not."""
     nodes = [PublishedNode({"cards": [{**H100, "count": 4}]}, f"n{number:02}") for number in range(52)]

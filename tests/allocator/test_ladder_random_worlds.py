@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ MOST_CHOICES = 4_000
 """Choices compared in one world."""
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(raw=worlds(), strategy=st.sampled_from([Strategy.PACK, Strategy.SPREAD]))
 def test_a_ladder_chooses_the_closest_legal_set_and_keeps_the_verdict(raw: Raw, strategy: Strategy) -> None:

@@ -131,6 +131,7 @@ def hold_some(node: PublishedNode, rng: random.Random) -> None:
             node.take(device)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", TOPOLOGIES)
 def test_the_chosen_set_is_the_closest_of_all_sets(
     title: str, record_property: Callable[[str, object], None]

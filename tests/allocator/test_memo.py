@@ -1,5 +1,6 @@
 """Memo: a bounded dictionary of results that can be computed a second time."""
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_a_memo_returns_the_latest_value_of_every_key_it_holds(
         assert memo.items() <= latest.items()
 
 
+@pytest.mark.slow
 @given(most=st.integers(1, 8), steps=STEPS)
 def test_a_memo_never_holds_more_entries_than_its_bound(most: int, steps: list[tuple[int, int]]) -> None:
     """The bound holds after every entry, and is used: a new key below the bound discards nothing."""

@@ -160,6 +160,7 @@ class ChangingCluster:
         return min(counts)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_while_all_objects_are_replaced() -> None:
     """Hundreds of names, UUIDs, values, layouts and selectors pass; a few exist at a time."""
     cluster = ChangingCluster()

@@ -119,6 +119,7 @@ def outcome(state: State, demand: Demand, strategy: Strategy, *, reuse: bool = T
     return found if isinstance(found, Decision) else found.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 48], ids=["per-node", "shared"])
 @MANY
 @given(
@@ -223,6 +224,7 @@ def test_a_republished_node_gets_the_state_of_its_new_devices() -> None:
     assert second.node == "n1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_shared_outcomes_on_partitionable_chips_equal_a_search_of_every_node(seed: int) -> None:
     """The same property for counters: long sequences on chips that are equal at the start."""

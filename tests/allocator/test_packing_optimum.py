@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
@@ -11,6 +13,7 @@ from tests.allocator.exactsolver import most_served
 from tests.allocator.referencepacker import pack_with_swaps
 
 
+@pytest.mark.slow
 def test_the_reference_packer_serves_99_of_100_claims_that_an_exact_solver_serves() -> None:
     """Sixty small clusters, some of them short: claims served, summed over all."""
     best = ours = 0

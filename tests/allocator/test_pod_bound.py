@@ -38,6 +38,7 @@ def bound_of(state: State, counts: Sequence[int], *, room: int = ROOM) -> PodBou
     return PodBound(state, kinds)
 
 
+@pytest.mark.slow
 @given(HELD, st.lists(st.integers(1, 3), min_size=1, max_size=5))
 def test_a_bound_that_is_followed_is_that_of_now_and_nobody_gets_more(
     held: list[tuple[str, int]], counts: list[int]

@@ -1,5 +1,7 @@
 """Idle partitions are preferred, and a cluster may have thousands of them: each costs the same, however many there are."""
 
+import pytest
+
 from apportion.allocator.allocate import decide
 from apportion.allocator.demand import Demand
 from tests.allocator.publishednode import GUARD, PublishedNode, Requested, claim_for, state_of
@@ -18,6 +20,7 @@ def decided(count: int) -> int:
     return steps(lambda: decide(state, demand, prefer=idle))
 
 
+@pytest.mark.slow
 def test_a_decision_looks_at_each_preferred_device_once() -> None:
     """Not at all of them on each of their nodes."""
     assert decided(MANY) < MANY / FEW * decided(FEW)

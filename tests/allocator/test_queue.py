@@ -84,6 +84,7 @@ def test_an_earlier_claim_is_not_refused_to_serve_two_later_ones() -> None:
     assert [isinstance(answer, Decision) for answer in answers] == [True, False, False]
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["n0", "n1", "n2", "n3"]),

@@ -44,6 +44,7 @@ def demands(kinds: list[list[Requested]], number: int) -> list[Demand]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=["cards and a NIC", "partitions", "partitions and a NIC"])
 def test_equal_demands_have_what_one_after_the_other_would_have_beside_the_ones_before(
     kind: list[Requested],
@@ -74,6 +75,7 @@ def test_equal_demands_have_what_one_after_the_other_would_have_beside_the_ones_
     assert some_refused
 
 
+@pytest.mark.slow
 def test_between_steps_nothing_is_held_and_few_nodes_are_searched_in_one() -> None:
     """Only the node that changed is searched anew: once for its score, and once more for its devices."""
     state = world(0)
@@ -90,6 +92,7 @@ def test_between_steps_nothing_is_held_and_few_nodes_are_searched_in_one() -> No
     assert max(searched[9:]) <= 2, searched
 
 
+@pytest.mark.slow
 def test_demands_for_one_device_are_placed_in_one_step() -> None:
     """There is nothing to draw together, and a search takes less than a thousandth of a second."""
     queue = demands([[Requested("gpu.apportion.dev", 1)]], 5)

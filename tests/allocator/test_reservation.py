@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, chips, claim, cluster, device, device_request, device_slice
+
+pytestmark = pytest.mark.slow
 
 NOW = 10.0
 _LATER = st.sampled_from([None, 11.0, 12.0, 13.0, 14.0])
@@ -238,9 +241,8 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
             return node != "n0"
 
     wanted = Demand((claim("head", device_request(count=4)),))
-    plan = plan_reservation(
-        world.state(), world.endings(), [Member()], Full(world, [wanted]), enough=1, now=NOW
-    )
+    full = Full(world, [wanted])
+    plan = plan_reservation(world.state(), world.endings(), [Member()], full, enough=1, now=NOW)
     assert plan is not None
     assert (plan.nodes, plan.start) == ({"n1"}, 13.0)
     assert plan.places[0].awaited == ("n1/0",)
@@ -258,14 +260,12 @@ def test_what_was_chosen_before_makes_no_other_plan(
         return
     [known] = [place.decision for place in former.places]
     stays = st.sampled_from([True, True, False])
-    later = World(
-        world.kinds, {node: tuple(r for r in rows if data.draw(stays)) for node, rows in world.held.items()}
-    )
+    held = {node: tuple(row for row in rows if data.draw(stays)) for node, rows in world.held.items()}
+    later = World(world.kinds, held)
     state = later.state()
     if data.draw(st.booleans()):
-        devices = [
-            state.view(known.node).id_of(index) for index in range(len(state.view(known.node).devices))
-        ]
+        view = state.view(known.node)
+        devices = [view.id_of(index) for index in range(len(view.devices))]
         state.hold("others", [DeviceResult("r", data.draw(st.sampled_from(devices)))])
     assert _plan(later, state, wanted, known=known) == _plan(later, state, wanted)
 

@@ -155,6 +155,7 @@ class Worlds:
         return share(rng.choice(["x", "x", "y", ""]), rng.choice([1, 1, 1, 2]), **wanted) | {"name": name}
 
 
+@pytest.mark.slow
 @MANY
 @given(seed=st.integers(0, 1 << 32), strategy=st.sampled_from(Strategy), hosts=st.booleans())
 def test_shares_are_placed_where_a_search_of_every_node_places_them(
@@ -166,6 +167,7 @@ def test_shares_are_placed_where_a_search_of_every_node_places_them(
     compare_with_search(Worlds(seed), strategy, hosts=hosts)
 
 
+@pytest.mark.slow
 @settings(MANY, max_examples=20)
 @given(seed=st.integers(0, 1 << 32), hosts=st.booleans())
 def test_shares_are_estimated_right_where_every_node_is_a_class_of_its_own(
@@ -215,6 +217,7 @@ def compare_with_search(worlds: "Worlds", strategy: Strategy, *, hosts: bool) ->
             left[found.node] = left[found.node].less(asked)
 
 
+@pytest.mark.slow
 @settings(MANY, max_examples=40)
 @given(seed=st.integers(0, 1 << 32))
 @example(seed=1102)

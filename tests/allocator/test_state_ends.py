@@ -3,6 +3,8 @@
 import gc
 import weakref
 
+import pytest
+
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
@@ -26,6 +28,7 @@ def used() -> State:
     return state
 
 
+@pytest.mark.slow
 def test_a_state_that_nobody_has_is_gone_at_once() -> None:
     """Plans are made on states of their own; as a cycle each would stay until a full garbage collection, which the operator puts off as long as claims wait."""
     gc.collect()

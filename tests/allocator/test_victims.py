@@ -41,6 +41,7 @@ def found_in(world: World, tries: int = ENOUGH) -> VictimSet | None:
     return find_victims(world.state, world.demand, world.nodes, wanted=world.wanted, tries=tries)
 
 
+@pytest.mark.slow
 def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
     """A thousand small clusters, judged by CP-SAT: priority, then pods, then lost time, and no more than may go; some are hopeless."""
     needed = 0
@@ -53,6 +54,7 @@ def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
     assert WORLDS / 3 < needed < WORLDS
 
 
+@pytest.mark.slow
 def test_the_demand_gets_its_devices_once_the_victims_are_gone_and_keeps_them_if_one_stays() -> None:
     """The decision holds without the victims, and no victim is one too many (Kueue 10131)."""
     for seed in range(WORLDS, WORLDS + 200):
@@ -75,6 +77,7 @@ def test_the_demand_gets_its_devices_once_the_victims_are_gone_and_keeps_them_if
             assert view.open >> index & 1, seed
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_at_its_budget_says_so_and_its_victims_serve_all_the_same() -> None:
     """With few questions some sets are not proven; none is better than the best."""
     unproven = 0
@@ -181,6 +184,7 @@ def test_cpu_that_victims_give_back_counts(cpu: int, gone: int) -> None:
     assert len(found.victims) == gone
 
 
+@pytest.mark.slow
 def test_the_same_cluster_gives_the_same_victims() -> None:
     """Not at random, although many sets cost the same."""
 

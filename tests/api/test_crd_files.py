@@ -13,6 +13,7 @@ from tests.api.schemas import fields
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_remaking_the_crds_changes_nothing(tmp_path: Path) -> None:
     """A change of the models includes `make crds`."""
     app = typer.Typer()

@@ -24,6 +24,7 @@ def config(kind: str = "GpuConfig", **fields: Any) -> dict[str, Any]:
     return {"apiVersion": NVIDIA, "kind": kind, **fields}
 
 
+@pytest.mark.slow
 @given(PARAMETERS | VALUES)
 def test_parameters_are_taken_whole_or_refused(parameters: Any) -> None:
     """Whatever somebody writes: nothing of it is dropped, nothing raises anything but the error for users."""

@@ -1,5 +1,7 @@
 """The simulation of time: who waits for how long follows from arrivals, runtimes and what the operator's cycle decides."""
 
+import pytest
+
 from bench.backfill import draw
 from bench.simulatedqueue import Arrival, Mode, Outcome, Simulation
 
@@ -17,6 +19,7 @@ def _run(mode: Mode, *arrivals: Arrival) -> Outcome:
 STREAM = [_arrival(60.0 * number, 1, 480.0) for number in range(90)]
 
 
+@pytest.mark.slow
 async def test_a_large_pod_waits_until_the_end_in_a_stream_of_small_ones_and_starts_when_devices_are_reserved() -> (
     None
 ):
@@ -30,6 +33,7 @@ async def test_a_large_pod_waits_until_the_end_in_a_stream_of_small_ones_and_sta
     assert reserved.late == []
 
 
+@pytest.mark.slow
 async def test_what_is_used_is_counted_in_gpu_seconds() -> None:
     """Within the time that counts."""
     found = _run(Mode("none", 0), _arrival(0.0, 8, 600.0), _arrival(0.0, 2, 60.0))

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import ref
 
+import pytest
+
 from apportion.collector import NEVER, Collector
+
+pytestmark = pytest.mark.slow
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import pytest
 from tests.bench.running import bench
 from tests.shared import shared
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_pass_serves_the_waiting_pods(tmp_path: Path) -> None:
     """Eight nodes: one waiting pod, and all remaining pods as far as the nodes have devices."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import orjson
+import pytest
 
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -52,6 +53,7 @@ def test_a_card_is_vacated_as_a_whole_or_not_at_all() -> None:
     assert found.moves == 0
 
 
+@pytest.mark.slow
 def test_the_planner_frees_at_least_as_many_cards_per_move_as_the_baselines(tmp_path: Path) -> None:
     """On a churned cluster of 100 nodes, with equal budgets, judged by the state after its moves."""
     shared("peer/scenarios.py")
@@ -68,6 +70,7 @@ def test_the_planner_frees_at_least_as_many_cards_per_move_as_the_baselines(tmp_
         assert ours["freed"] >= row["freed"]
 
 
+@pytest.mark.slow
 def test_a_window_is_timed_for_each_goal(tmp_path: Path) -> None:
     """Whatever the times are: a plan is made, and the task beside it has woken in the meantime."""
     shared("peer/scenarios.py")

@@ -29,6 +29,7 @@ def test_the_optimum_is_that_of_trying_every_plan(state: State) -> None:
     assert best.losses(state, 5) == pytest.approx(tried(state, 5))
 
 
+@pytest.mark.slow
 def test_a_small_cluster_has_all_figures() -> None:
     """Unplaced claims, their spread, and what the optimum would have saved."""
     shared("peer/scenarios.py")
@@ -40,6 +41,7 @@ def test_a_small_cluster_has_all_figures() -> None:
     assert 0 <= float(saved[1]) < 0.5
 
 
+@pytest.mark.slow
 def test_malformed_seeds_are_refused_with_a_message() -> None:
     """One line, no traceback."""
     done = bench("bench.endgame", "--seeds", "many")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+import pytest
 
 from testbed.binaries import Binaries
 from tests.bench.running import bench
@@ -52,6 +53,7 @@ def test_a_run_ends_at_its_limit(binaries: Binaries) -> None:
     assert theirs["bound"] < theirs["pods"] == 8
 
 
+@pytest.mark.slow
 def test_more_pods_than_fit_are_refused() -> None:
     """Before anything is started; the message names option and number."""
     done = bench("bench.endtoend", "--nodes", 1, "--pods", 9)

@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from bench.simulatedtenants import LIFETIME
 from tests.bench.running import bench
 from tests.shared import shared
+
+pytestmark = pytest.mark.slow
 
 
 def test_tenants_of_a_cohort_share_a_cluster_evenly_and_a_guarantee_is_there_when_it_is_asked_for() -> None:

@@ -30,6 +30,7 @@ def changed(scenario: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cached")
 def test_a_floor_has_as_many_claims_and_changed_requests() -> None:
     """As many claims; many selector texts, or some that read UUIDs."""
@@ -43,6 +44,7 @@ def test_a_floor_has_as_many_claims_and_changed_requests() -> None:
     assert not all(read)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cached")
 def test_on_the_floor_own_kinds_every_node_is_a_class_of_its_own() -> None:
     """All claims are still allocated."""

@@ -92,6 +92,7 @@ def test_requests_come_so_fast_that_they_ask_for_the_load() -> None:
     assert horizon(requests, 0.5, 2) == pytest.approx(40.0)
 
 
+@pytest.mark.slow
 def test_what_is_moved_and_accepted_is_counted_for_all(tmp_path: Path) -> None:
     """Some requests of the trace on few cards: nobody is moved without moves, and no request is lost."""
     shared("data/openb/README.md")

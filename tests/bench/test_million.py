@@ -2,10 +2,13 @@
 
 import gc
 
+import pytest
+
 from bench.million import measure
 from tests.shared import shared
 
 
+@pytest.mark.slow
 def test_two_nodes_have_every_figure() -> None:
     """Eight GPUs with 26 devices each; every claim is allocated."""
     shared("peer/scenarios.py")

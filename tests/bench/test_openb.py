@@ -31,6 +31,7 @@ def published(data: Path, policy: str, seed: int) -> dict[int, float]:
     raise KeyError(policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make"), [("BestFit", lambda _: BestFit()), ("FGD", lambda trace: Fgd(trace.demand()))]
 )
@@ -43,6 +44,7 @@ def test_a_reference_meets_its_published_figures(name: str, make: Callable[[Trac
         assert figures.allocation[at] == pytest.approx(value, abs=0.01), at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", ["rank", "random"])
 def test_the_bound_allocates_more_than_any_published_policy(ties: str) -> None:
     """One seed of ten; the first pod is not dropped early to get there."""
@@ -119,6 +121,7 @@ def test_a_made_seed_asks_for_no_more_than_the_rules_allow() -> None:
     assert make_seed(trace, 4) != seed
 
 
+@pytest.mark.slow
 def test_a_folder_without_the_data_is_named(tmp_path: Path) -> None:
     """One line and exit status 2."""
     done = subprocess.run(

@@ -13,6 +13,8 @@ from bench.openb.model import FreeNode, PodRequest
 from bench.openb.product import CpuPods, ProductReplay
 from bench.openb.trace import Node, Pod, Seed, Trace
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 a,32000,65536,2,A

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import combinations, product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def prices(of: Sizes, demand: Sizes) -> tuple[Fraction, ...]:
     return dual_prices(demand, [1000 // size for size in of], best)
 
 
+@pytest.mark.slow
 @given(st.data(), sizes)
 def test_prices_add_up_to_the_fewest_wholes_that_serve_the_demand(data: st.DataObject, of: list[int]) -> None:
     """By duality, prices under which no whole is worth more than one, and that value the demand at the optimum, are optimal."""
@@ -63,6 +65,7 @@ def test_prices_add_up_to_the_fewest_wholes_that_serve_the_demand(data: st.DataO
     assert value == fewest_wholes(tuple(of), demand)
 
 
+@pytest.mark.slow
 @given(st.data(), sizes)
 def test_the_value_of_free_milli_is_that_of_the_best_cut_that_fits(
     data: st.DataObject, of: list[int]

@@ -41,6 +41,7 @@ def test_a_storm_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
     assert 0 < found["operatorResidentMiB"] <= found["operatorPeakMiB"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

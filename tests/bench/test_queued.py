@@ -20,6 +20,7 @@ def test_the_last_claims_between_two_releases_are_planned_together() -> None:
     assert found == {"c6": names[6:], "one": ["one", "two"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("waiting", "lost"), [(True, 0), (False, 1)])
 def test_a_queued_claim_leaves_devices_for_later_ones(*, waiting: bool, lost: int) -> None:
     """One by one the first claim takes a device of the only pair the second can use. The time of the plan is charged to a claim."""

@@ -16,6 +16,7 @@ READ_SHARED = (
 """Those that read the shared data."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", READ_SHARED)
 def test_without_the_shared_data_one_sentence_says_what_to_set(module: str, tmp_path: Path) -> None:
     """Wherever it is first looked for."""
@@ -29,6 +30,7 @@ def test_without_the_shared_data_one_sentence_says_what_to_set(module: str, tmp_
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_shared_data_of_another_kind_is_named_with_what_it_lacks(tmp_path: Path) -> None:
     """A folder that has the files' names, and not their columns."""
     data = tmp_path / "data/openb"

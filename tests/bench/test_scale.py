@@ -29,6 +29,7 @@ def test_every_phase_is_measured_on_a_small_cluster(binaries: Binaries) -> None:
     assert 0 < found["failover"]["seconds"] < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -35,6 +35,7 @@ def keys_of(struct: str) -> set[str]:
     return set(re.findall(r'json:"([a-zA-Z0-9]+)', body))
 
 
+@pytest.mark.slow
 def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
     """One line with the same keys, so that the two can be compared."""
     done = bench("bench.scenario", tiny / "whole-gpu-tiny.json")
@@ -44,6 +45,7 @@ def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
     assert figures["claims"] == figures["allocated"] + figures["unallocated"] == 17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole-gpu", "mig", "gpu-nic", "vnpu"])
 def test_no_device_is_allocated_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, name: str) -> None:
     """Replay the events with the written lines, which have node, time and result of every claim."""
@@ -71,6 +73,7 @@ def test_no_device_is_allocated_to_two_claims_at_a_time(tiny: Path, tmp_path: Pa
     assert held
 
 
+@pytest.mark.slow
 def test_shares_of_a_device_are_never_more_than_the_device(tmp_path: Path) -> None:
     """The scenario is the same for equal arguments; its events are replayed with the written lines."""
     content = shares(4, None, 1)
@@ -92,6 +95,7 @@ def test_shares_of_a_device_are_never_more_than_the_device(tmp_path: Path) -> No
     assert used.total() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
 def test_released_devices_serve_later_claims(tiny: Path, name: str) -> None:
     """All rounds together request more than the cluster has; each round alone does not."""
@@ -100,6 +104,7 @@ def test_released_devices_serve_later_claims(tiny: Path, name: str) -> None:
     assert figures["unallocated"] == 0
 
 
+@pytest.mark.slow
 def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> None:
     """Large scenarios are gzipped."""
     plain = tiny / "gpu-nic-tiny.json"
@@ -110,6 +115,7 @@ def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> 
         assert figures[0][key] == figures[1][key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "allocated"),
     [("late-match-12", 0), ("late-match-sat-12", 1), ("count-short-32", 0), ("backtrack-12", 1)],
@@ -122,12 +128,14 @@ def test_adversarial_files_get_the_right_verdict(tiny: Path, name: str, allocate
     assert (figures["allocated"], figures["timeouts"], figures["errors"]) == (allocated, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_claim_that_takes_too_long_is_a_timeout_and_the_next_one_is_served(tiny: Path) -> None:
     """A limit that no claim can meet ends every one of them."""
     figures = json.loads(bench("bench.scenario", tiny / "whole-gpu-tiny.json", "--timeout", "1us").stdout)
     assert figures["timeouts"] == figures["claims"] == 17
 
 
+@pytest.mark.slow
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
     """One line with file and reason, no traceback."""
     broken = tmp_path / "broken.json"
@@ -153,6 +161,7 @@ def test_a_deadline_ends_a_busy_loop() -> None:
         any(False for _ in count())
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> None:
     """Ours alone, as a table and as JSON."""
     out = tmp_path / "figures.json"
@@ -167,6 +176,7 @@ def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> Non
     assert row["ours"][0]["unallocated"] == 0
 
 
+@pytest.mark.slow
 def test_without_the_shared_folder_the_comparison_says_what_is_missing(tmp_path: Path) -> None:
     """The message names the folder and the variable for another one."""
     done = bench("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")

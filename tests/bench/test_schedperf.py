@@ -67,6 +67,7 @@ def test_the_measured_window_is_charged_to_who_computed_in_it(tmp_path: Path) ->
     assert found.load == (1.0, 2.0)
 
 
+@pytest.mark.slow
 def test_without_its_source_the_message_says_what_to_set(tmp_path: Path) -> None:
     """There is no traceback."""
     done = bench("bench.schedperf", "--list", APPORTION_SHARED=str(tmp_path))

@@ -15,6 +15,7 @@ def rows() -> list[dict[str, Any]]:
     return [row for row in cases if row["envType"] == "StoredExpressions"]
 
 
+@pytest.mark.slow
 def test_every_stored_expression_of_upstream_gets_upstreams_answer() -> None:
     """Match, no match, compile error or run-time error, with the text that upstream's test asserts."""
     wrong = []

@@ -108,6 +108,7 @@ def test_both_evaluators_agree_on_every_operator_and_every_type_of_value(text: s
         ), value
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(expressions(), devices)
 def test_both_evaluators_agree_on_every_selector_and_device(text: str, device: Device) -> None:
@@ -125,6 +126,7 @@ def test_both_evaluators_agree_on_every_selector_and_device(text: str, device: D
     assert (str(batched) if isinstance(batched, SelectorError) else batched) == exact
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(expressions(), devices, devices)
 def test_a_program_gives_the_same_answer_to_devices_that_agree_on_what_it_reads(

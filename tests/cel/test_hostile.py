@@ -50,6 +50,7 @@ def test_a_hostile_name_is_only_a_name(name: str) -> None:
         assert compile_selector(text).match(holder) is True
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.text(max_size=30))
 def test_any_text_as_a_string_is_that_string(value: str) -> None:
@@ -61,6 +62,7 @@ def test_any_text_as_a_string_is_that_string(value: str) -> None:
     assert program.match(holder) is (value == wanted)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(
     st.text(
@@ -74,6 +76,7 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
         compile_selector(text).match(device())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
@@ -127,6 +130,7 @@ def nested(levels: int, inner: str) -> str:
     return inner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -161,6 +165,7 @@ def test_a_selector_within_the_cost_limit_is_answered() -> None:
     assert program.match_precisely(device()) is True
 
 
+@pytest.mark.slow
 def test_a_device_beyond_the_api_limits_is_counted_exactly() -> None:
     """The fast form assumes the API's limits; a device beyond them is evaluated by the precise form, which counts costs."""
     names = {f"n{number}": {"int": number} for number in range(40)}
@@ -172,6 +177,7 @@ def test_a_device_beyond_the_api_limits_is_counted_exactly() -> None:
         )
 
 
+@pytest.mark.slow
 def test_error_messages_stay_short_however_large_the_values() -> None:
     """No message contains a whole value, and nesting does not multiply it."""
     clauses = " && ".join(f'device.attributes["d"].a{number} == "x"' for number in range(300))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 import typer
 import yaml
 from typer.testing import CliRunner, Result
@@ -117,6 +118,7 @@ def test_lines_are_answered_one_by_one_and_a_bad_line_does_not_stop_the_rest() -
     assert "unsupported attribute value" in answers[6]["message"]
 
 
+@pytest.mark.slow
 def test_the_conformance_cases_get_upstreams_answers() -> None:
     """The recorded cases, one a line."""
     cases = orjson.loads(shared("conformance/cel.json").read_bytes())["cases"]

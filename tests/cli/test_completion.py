@@ -43,6 +43,7 @@ def completed_by_bash(*words: str) -> list[str]:
     return ran(["bash", "--norc"], given=f"{script('bash')}\n{asks}{says}").split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -60,6 +61,7 @@ def test_bash_completes_commands_options_and_values(words: tuple[str, ...], foun
     assert completed_by_bash(*words) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shell", "answer"), [("zsh", '"status"'), ("fish", "status\t")])
 def test_scripts_of_other_shells_ask_what_the_command_line_answers(shell: str, answer: str) -> None:
     """The variables are those of the script; its syntax is checked where the shell is installed."""
@@ -91,6 +93,7 @@ def test_kubectl_completes_the_plugin(binaries: Binaries, tmp_path: Path) -> Non
     assert said("free", "--world", "wor") == [":0"]
 
 
+@pytest.mark.slow
 def test_an_unknown_shell_is_refused_by_name() -> None:
     """With those that there are."""
     done = subprocess.run(

@@ -80,6 +80,7 @@ async def settled(cluster: Cluster, client: Client) -> None:
     allocate_what_is_assumed(cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(80))
 async def test_a_copy_goes_where_the_cycle_sends_it(seed: int, unanswered: Client) -> None:
     """A cluster is drawn and filled by the cycle; the command says of one more pod what the cycle then does with it, word for word."""

@@ -5,6 +5,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +106,7 @@ def most(card: Json, profile: str) -> int:
     return 0
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(cards())
 def test_what_is_left_equals_what_trying_all_sets_finds(drawn: list[Json]) -> None:

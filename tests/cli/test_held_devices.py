@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from click.testing import Result
 from typer.testing import CliRunner
@@ -127,6 +128,7 @@ def test_who_it_is_held_for_gets_it_and_reads_what_it_is(tmp_path: Path) -> None
     ).stdout.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_reservation_is_used_by_who_ends_before_or_has_a_higher_priority(tmp_path: Path) -> None:
     """As in the operator: the rest waits, also who runs longer, or longer than it says."""
     cluster = two_cards()

@@ -72,6 +72,7 @@ def test_a_broken_configuration_is_one_sentence(command: str, tmp_path: Path) ->
     assert "--context" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [("operator",), ("web",), ("agent", "--node-name", "n1")], ids=lambda words: words[0]
 )

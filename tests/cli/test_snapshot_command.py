@@ -55,6 +55,7 @@ def secretive() -> Cluster:
     return cluster
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_a_snapshot_is_the_same(tmp_path: Path) -> None:
     """Nothing is lost or made up, and the version of Kubernetes is kept."""
     first = taken(secretive().write(tmp_path / "w", version="1.36"))

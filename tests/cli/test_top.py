@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -41,6 +42,7 @@ def test_a_world_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
     assert "No such file" in result.stderr
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_follows_the_cluster_until_it_is_interrupted(tmp_path: Path) -> None:
     """A claim that begins to wait is seen in the next picture; Ctrl-C is no error."""
     cluster = two_cards()

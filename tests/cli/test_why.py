@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from click.testing import Result
 from typer.testing import CliRunner
@@ -43,6 +44,7 @@ def answer(tmp_path: Path, cluster: Cluster, *options: str) -> Json:
     return found
 
 
+@pytest.mark.slow
 async def test_each_remedy_is_enough_and_nothing_is_served_without_one(unanswered: Client) -> None:
     """200 drawn situations: what waits is served by a new cycle with any remedy that is named, and by none as it is."""
     situations, found, reasons = 0, Counter[str](), Counter[str]()

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from apportion.cluster.debouncer import LATER, Debouncer
 
 LONG = 30.0
@@ -22,6 +24,7 @@ async def test_what_does_not_press_begins_a_burst_by_itself_after_a_moment() -> 
     assert LATER / 2 < time.monotonic() - began < LONG / 2
 
 
+@pytest.mark.slow
 async def test_what_presses_takes_along_what_does_not() -> None:
     """One burst for both, and no second one when the moment is over."""
     made = debouncer()
@@ -32,6 +35,7 @@ async def test_what_presses_takes_along_what_does_not() -> None:
     assert not made.awake
 
 
+@pytest.mark.slow
 async def test_what_comes_during_a_pass_begins_another_burst() -> None:
     """The burst that is over has not seen it."""
     made = debouncer()

@@ -46,6 +46,7 @@ async def written(server: ApiServer, namespace: str = "") -> list[str]:
     ]
 
 
+@pytest.mark.slow
 async def test_a_flood_does_not_delay_anothers_event(server: ApiServer) -> None:
     """Namespaces take turns."""
     server.slow = 0.01
@@ -58,6 +59,7 @@ async def test_a_flood_does_not_delay_anothers_event(server: ApiServer) -> None:
         assert len(await written(server)) < 200
 
 
+@pytest.mark.slow
 async def test_a_flood_is_written_slowly(server: ApiServer) -> None:
     """Each Event costs the API server as much as other writes, which it should have time for."""
     clock, burst = Clock(), int(BURST)
@@ -71,6 +73,7 @@ async def test_a_flood_is_written_slowly(server: ApiServer) -> None:
         await eventually(lambda: written(server), lambda found: len(found) == burst + 2 * RATE)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_one_namespace_is_written_more_slowly(server: ApiServer) -> None:
     """The others keep what it may not use."""
     clock, burst = Clock(), int(NAMESPACE_BURST)
@@ -124,6 +127,7 @@ async def is_said(asked: list[str]) -> bool:
     return bool(asked)
 
 
+@pytest.mark.slow
 async def test_several_are_written_at_once(server: ApiServer) -> None:
     """One slow answer does not hold up all."""
     server.slow = 0.3
@@ -134,6 +138,7 @@ async def test_several_are_written_at_once(server: ApiServer) -> None:
         assert sum(method == "POST" for method, _ in server.requests) == 4
 
 
+@pytest.mark.slow
 async def test_a_delayed_warning_is_not_written_after_success(server: ApiServer) -> None:
     """It came too soon after another text, and is over when the claim is allocated."""
     clock = Clock()

@@ -24,6 +24,7 @@ WITHDRAWALS = st.tuples(st.just("withdraw"), st.integers(0, 4), st.integers(0, 2
 TURNS = st.tuples(st.just("next"), st.just(0), st.just(0))
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(PUTS, PUTS, PUTS, WITHDRAWALS, TURNS), max_size=80))
 def test_the_namespace_with_the_most_events_makes_room(todo: list[tuple[str, int, int]]) -> None:
     """Compared with counting all of them."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 
+import pytest
+
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import LEASES
 from apportion.cluster.lease import Lease
@@ -52,6 +54,7 @@ def threaded(one: Lease, server: ApiServer | ControlPlane) -> AbstractAsyncConte
     return beside(run_in_own_thread("lease", hold))
 
 
+@pytest.mark.slow
 async def test_a_long_pass_does_not_lose_the_lease() -> None:
     """The loop computes for longer than the lease lasts, and another replica tries all the time."""
     async with elsewhere(ApiServer()) as server:
@@ -76,6 +79,7 @@ async def compute_while_two_try(server: ApiServer | ControlPlane, namespace: str
             assert second.remaining() == 0
 
 
+@pytest.mark.slow
 async def test_the_loss_ends_what_waits_for_it_in_the_other_loop() -> None:
     """Acting ends at once when another replica took the lease."""
     async with ApiServer().serving() as server:
@@ -99,6 +103,7 @@ async def test_a_failure_in_the_thread_is_raised_in_the_callers_loop() -> None:
         raise AssertionError("it was not raised")
 
 
+@pytest.mark.slow
 async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
     """It gives the lease back only after its last write has ended, and does not take it again at once."""
     unfit: list[str] = []
@@ -119,6 +124,7 @@ async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
                 assert sick.remaining() == 0
 
 
+@pytest.mark.slow
 async def test_an_unfit_leader_lets_the_lease_run_out_while_a_write_may_be_carried_out() -> None:
     """A healthy one that led before would not see the write, and give its devices to another claim."""
     unfit: list[str] = []

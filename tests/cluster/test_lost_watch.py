@@ -59,6 +59,7 @@ async def names(snapshot: Snapshot) -> set[str]:
     return names_of(snapshot)
 
 
+@pytest.mark.slow
 async def test_after_a_restore_of_etcd_the_kind_is_listed(server: ApiServer) -> None:
     """The server's version is below ours, and no watch can start from there."""
     server.put(CLAIMS, claim("old"))
@@ -73,6 +74,7 @@ async def test_after_a_restore_of_etcd_the_kind_is_listed(server: ApiServer) -> 
         await eventually(lambda: names(snapshot), lambda found: found == {"old", "new"})
 
 
+@pytest.mark.slow
 async def test_what_a_restore_brought_back_replaces_what_was_newer(server: ApiServer) -> None:
     """Also an object that had been deleted since: after a restore a UID comes back."""
     server.put(CLAIMS, claim("changed", state="old"))
@@ -89,6 +91,7 @@ async def test_what_a_restore_brought_back_replaces_what_was_newer(server: ApiSe
         assert found.version == server.get(CLAIMS, "changed", "team")["metadata"]["resourceVersion"]
 
 
+@pytest.mark.slow
 async def test_a_restore_does_not_free_what_is_being_written(server: ApiServer) -> None:
     """Whether the write came before or after the restore is unknown until the claim is seen with it, or changed."""
     server.put(CLAIMS, claim("old"))
@@ -105,6 +108,7 @@ async def test_a_restore_does_not_free_what_is_being_written(server: ApiServer) 
         assert snapshot.state.holders(CARD) == (found.uid,)
 
 
+@pytest.mark.slow
 async def test_a_restore_frees_what_depended_on_a_version_that_is_lost(server: ApiServer) -> None:
     """The answer was lost with the server: no later version would ever settle it, where versions went back."""
     server.put(CLAIMS, claim("waits"))
@@ -144,6 +148,7 @@ async def test_an_object_that_was_gone_comes_back_where_versions_were_raised(
         await eventually(lambda: names(snapshot), lambda found: found == {"stays", "deleted"}, within=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 500])
 async def test_after_a_broken_connection_no_watch_goes_on_from_a_version_that_was_lost(
     server: ApiServer, few: int
@@ -174,6 +179,7 @@ async def test_a_few_objects_are_listed_after_a_broken_connection(server: ApiSer
         await eventually(lambda: names(snapshot), lambda found: found == {"old", "new"}, within=10)
 
 
+@pytest.mark.slow
 async def test_a_restore_that_raised_the_version_is_noticed_by_its_objects(server: ApiServer) -> None:
     """`etcdutl snapshot restore --bump-revision`: the watch is too old (410), and objects are older than they were."""
     server.put(CLAIMS, claim("changed"))
@@ -193,6 +199,7 @@ async def version(snapshot: Snapshot, name: str) -> str:
     return found.version if found is not None else ""
 
 
+@pytest.mark.slow
 async def test_one_old_list_is_not_believed(server: ApiServer) -> None:
     """A server behind the others must not take back what was observed: devices would be free that are in use."""
     server.put(CLAIMS, claim("one"))
@@ -231,6 +238,7 @@ async def test_events_from_before_the_watch_are_no_changes(server: ApiServer) ->
         await eventually(lambda: names(snapshot), lambda found: found == {"new"})
 
 
+@pytest.mark.slow
 async def test_a_server_that_asks_to_come_back_later_is_asked_later(server: ApiServer) -> None:
     """Nor is a busy server asked for a list, which costs it more than the watch that it refused."""
     asked: list[float] = []
@@ -249,6 +257,7 @@ async def test_a_server_that_asks_to_come_back_later_is_asked_later(server: ApiS
     assert sum("watch" not in request for _, request in server.requests) == 1
 
 
+@pytest.mark.slow
 async def test_a_replica_has_not_caught_up_with_a_history_that_it_has_not_seen(server: ApiServer) -> None:
     """Etcd was restored while its watch hung: what it observed is newer than all that there is."""
     server.put(CLAIMS, claim("old"))

@@ -24,6 +24,7 @@ LIVES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(LIVES, max_size=25))
 def test_what_does_not_press_lets_nobody_in(steps: list[Any]) -> None:
     """Whatever happened before: no demand comes, and no gate can be removed, by a change that does not press."""

@@ -1,5 +1,6 @@
 """Of a group that is being served, what presses is that enough of its pods have their devices: each of a thousand writes shows twice."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ STEP = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.lists(STEP, max_size=20))
 def test_what_does_not_press_lets_no_group_in(least: int, steps: list[tuple[str, int]]) -> None:
     """Whatever happened before: no claim waits, and no gate can be removed, by a change that does not press."""

@@ -34,6 +34,7 @@ async def allocated(server: ApiServer) -> dict[str, str]:
     return devices(server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "left"), [("gpu-0", "gpu-1"), ("gpu-1", "gpu-0")])
 async def test_a_stand_by_whose_watch_hangs_does_not_give_away_what_its_predecessor_gave(
     server: ApiServer, given: str, left: str
@@ -51,6 +52,7 @@ async def test_a_stand_by_whose_watch_hangs_does_not_give_away_what_its_predeces
         assert devices(server) == {"first": given, "second": left}
 
 
+@pytest.mark.slow
 async def test_a_stand_by_whose_slices_are_old_does_not_give_away_what_is_gone(server: ApiServer) -> None:
     """Not only claims decide what is free."""
     hold(server, "predecessor")
@@ -64,6 +66,7 @@ async def test_a_stand_by_whose_slices_are_old_does_not_give_away_what_is_gone(s
         assert devices(server) == {"only": "gpu-1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PARTITIONS, LAYOUTS], ids=lambda kind: kind.plural)
 async def test_a_replica_that_misses_a_kind_leaves_the_lease_to_others(
     server: ApiServer, kind: ResourceKind
@@ -83,6 +86,7 @@ async def test_a_replica_that_misses_a_kind_leaves_the_lease_to_others(
         await eventually(lambda: known(app.snapshot.broken), within=10)
 
 
+@pytest.mark.slow
 async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) -> None:
     """Another replica may reach a better server; the process lives, and acts as soon as it can."""
     claim(server, "only")
@@ -96,6 +100,7 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         await eventually(lambda: allocated(server), within=40)
 
 
+@pytest.mark.slow
 async def test_a_stand_by_looks_at_the_lease_twice_a_second(server: ApiServer) -> None:
     """The term of a dead leader counts from when its last renewal was seen."""
     hold(server, "predecessor")
@@ -119,6 +124,7 @@ async def test_a_stand_by_looks_at_the_lease_twice_a_second(server: ApiServer) -
     assert max(slept) <= 0.5
 
 
+@pytest.mark.slow
 async def test_a_replica_that_ends_gives_the_lease_back(server: ApiServer) -> None:
     """Another one leads at once: nothing that this one wrote is unknown."""
     claim(server, "only")
@@ -128,6 +134,7 @@ async def test_a_replica_that_ends_gives_the_lease_back(server: ApiServer) -> No
     assert holder(server) == ""
 
 
+@pytest.mark.slow
 async def test_a_replica_that_ends_is_not_taken_for_one_that_cannot_act(server: ApiServer) -> None:
     """It has led for longer than a replica may lead without acting, and the thread of its lease looks at it as it ends."""
 
@@ -145,6 +152,7 @@ async def test_a_replica_that_ends_is_not_taken_for_one_that_cannot_act(server: 
     assert holder(server) == ""
 
 
+@pytest.mark.slow
 async def test_a_replica_that_cannot_withdraw_a_write_lets_the_lease_run_out(server: ApiServer) -> None:
     """The write may be carried out later: a replica that led at once would give its devices to another claim."""
     claim(server, "only")
@@ -171,6 +179,7 @@ async def test_a_replica_that_cannot_withdraw_a_write_lets_the_lease_run_out(ser
 QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)
 
 
+@pytest.mark.slow
 async def test_a_stand_by_that_waited_long_keeps_the_lease(server: ApiServer) -> None:
     """It has made no pass for longer than a leader may: nobody asked it to."""
     hold(server, "predecessor")
@@ -182,6 +191,7 @@ async def test_a_stand_by_that_waited_long_keeps_the_lease(server: ApiServer) ->
         assert app.lease.held() > 1.5
 
 
+@pytest.mark.slow
 async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
     """Its thread would renew for ever what the replica cannot use."""
     async with elsewhere(ApiServer()) as server:
@@ -198,6 +208,7 @@ async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
             await asyncio.wait_for(app.lease.lost.wait(), 1)
 
 
+@pytest.mark.slow
 async def test_a_part_that_fails_ends_the_operator_and_says_why(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,13 @@
 """How many writes a claim costs the API server."""
 
+import pytest
+
 from apportion.cluster.kinds import CLAIMS, EVENTS
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer
 from tests.cluster.replica import claim, devices, replica
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_claim_that_is_served_at_once_is_written_and_not_talked_about(server: ApiServer) -> None:

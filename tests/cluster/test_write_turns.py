@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ async def order_of(waiting: Sequence[tuple[str, bool]]) -> list[int]:
     return began
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12))
 def test_namespaces_take_turns_each_with_its_oldest_first(waiting: list[tuple[str, bool]]) -> None:
     """By dealing: the next of each namespace in the order in which they came."""

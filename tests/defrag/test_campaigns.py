@@ -214,6 +214,7 @@ async def test_what_changes_before_the_pod_goes_ends_it(
     assert (trial.evicted, trial.held) == ([], set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("linger", [0, 2])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("act", range(8))

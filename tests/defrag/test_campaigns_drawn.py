@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes_asyncio.client import Configuration
@@ -14,6 +15,7 @@ from tests.defrag.planned import makes
 HAPPENS = ("nothing", "kill", "shut the target", "shut the source", "open all", "another pod", "a pod ends")
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(
     happens=st.lists(st.sampled_from(HAPPENS), max_size=16),

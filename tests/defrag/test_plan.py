@@ -84,6 +84,7 @@ def assert_it_keeps_its_promise(world: World, found: Plan) -> None:
     assert all(amount <= room[node]["cpu"] for node, amount in used.items() if node in room and amount > 0)
 
 
+@pytest.mark.slow
 def test_no_plan_restarts_more_pods_than_the_optimum() -> None:
     """Two hundred small clusters, judged by CP-SAT: where there is a plan none restarts fewer pods, or costs less if it is proven; where there is none none exists.
 
@@ -112,6 +113,7 @@ def test_no_plan_restarts_more_pods_than_the_optimum() -> None:
     assert best <= bounded <= 1.1 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [30_000, 0])
 def test_a_plan_replays_to_what_it_promised(steps: int) -> None:
     """Found exactly, or by the search for large clusters alone: each step finds its place free, and the goal is reached in the end."""

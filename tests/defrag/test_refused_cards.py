@@ -69,6 +69,7 @@ def test_on_a_full_cluster_few_are_asked_about(monkeypatch: pytest.MonkeyPatch) 
     assert 0 < len(asked) < 10
 
 
+@pytest.mark.slow
 def test_who_is_left_out_would_have_found_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters that are nearly full: the plan is the one of a search that tries every card."""
     left_out = moved = 0

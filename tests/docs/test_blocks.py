@@ -76,6 +76,7 @@ def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
                 yield from _unknown(inside, schema["properties"][name], f"{path}.{name}")
 
 
+@pytest.mark.slow
 def test_commands_in_the_text_exist() -> None:
     """The same for commands that a sentence names."""
     texts = [

@@ -52,6 +52,7 @@ def _shown(site: Path) -> Iterator[tuple[str, str]]:
             yield path.relative_to(site).as_posix(), found[0]
 
 
+@pytest.mark.slow
 def test_pages_are_made_of_examples_kinds_and_commands(site: Path) -> None:
     """Each example, each kind and each command has its place."""
     shown = dict(_shown(site))
@@ -71,6 +72,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(pages - named - entered) == []
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_from_others(site: Path) -> None:
     """The site is read offline, and nobody learns who reads it."""
     assert [

@@ -4,6 +4,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from testbed.fakes.dcmi.layout import CONTAINER
 from testbed.fakes.dcmi.library import FakeDcmi
 from tests.fakes.dcmiprogram import run
@@ -165,6 +167,7 @@ def test_faults_strike_the_call_and_the_chip_that_they_were_asked_for(tmp_path: 
     assert fake.calls()["dcmi_get_device_health"] == 4
 
 
+@pytest.mark.slow
 def test_latency_holds_up_the_call_and_nobody_else(tmp_path: Path) -> None:
     """A slow creation on one chip, questions about another meanwhile."""
     fake = FakeDcmi.create(tmp_path / "dcmi", ["910B4", "910B4"])

@@ -10,6 +10,7 @@ from tests.fakes.dcmiprogram import run
 FILE = -8014
 
 
+@pytest.mark.slow
 def test_the_recovery_file_brings_vnpus_back_at_boot(b4: FakeDcmi) -> None:
     """Created ones are written, destroyed ones struck out; switching it off forgets them all."""
     config = b4.path.with_name("vnpu.cfg")
@@ -30,6 +31,7 @@ def test_the_recovery_file_brings_vnpus_back_at_boot(b4: FakeDcmi) -> None:
     assert b4.vnpus() == ()
 
 
+@pytest.mark.slow
 def test_a_container_without_the_hosts_recovery_file_has_one_of_its_own(b4: FakeDcmi) -> None:
     """Its switch is on, nothing in it comes back, and the host's keeps what it has."""
     run(b4, 'dcmi.dcmi_set_vnpu_config_recover_mode(1); cut("vir05_1c_8g", 107)')
@@ -46,6 +48,7 @@ def test_a_container_without_the_hosts_recovery_file_has_one_of_its_own(b4: Fake
     assert [row.id for row in b4.vnpus()] == [107]
 
 
+@pytest.mark.slow
 def test_a_line_stays_where_a_program_dies_between_the_vnpu_and_its_line(b4: FakeDcmi) -> None:
     """What was removed then comes back at boot; removed a second time it does not."""
     run(b4, 'dcmi.dcmi_set_vnpu_config_recover_mode(1); cut("vir05_1c_8g", 107)')
@@ -68,6 +71,7 @@ def test_a_vnpu_that_cannot_be_written_down_is_undone(b4: FakeDcmi) -> None:
     assert run(b4, 'answer = [cut("vir05_1c_8g"), whole()[0]]') == [FILE, []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("symbol", "after", "left", "written"),
     [

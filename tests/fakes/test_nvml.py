@@ -29,6 +29,7 @@ def test_the_vendors_binding_enumerates_the_gpus(tmp_path: Path, vendor: Vendor)
     assert found == [2, name, "00000000:19:00.0", [1, 1], "570.86.15", 7, [8, 0], 0, [0, 0], INVALID]
 
 
+@pytest.mark.slow
 def test_profile_ids_are_not_the_constants_that_find_them(h100: FakeNvml, vendor: Vendor) -> None:
     """Constants 0-4, 7 and 9 lead to the ids that `nvidia-smi mig -lgip` shows; both versions of the call agree."""
     found = vendor(
@@ -110,6 +111,7 @@ def test_remaining_capacity_counts_what_still_fits(h100: FakeNvml, vendor: Vendo
     assert vendor(h100, script) == [7, 1, 2, 4, 1, 0]
 
 
+@pytest.mark.slow
 def test_what_is_used_is_not_destroyed(h100: FakeNvml, vendor: Vendor) -> None:
     """A GPU instance with a compute instance is in use, and so is a compute instance with a process."""
     vendor(h100, "fill(cut(gpu(), 14, 0, 2), 1)")
@@ -224,6 +226,7 @@ def test_without_a_compiler_the_reason_is_clear(tmp_path: Path, monkeypatch: pyt
         FakeNvml.build(tmp_path)
 
 
+@pytest.mark.slow
 def test_versioned_profile_queries_need_mig_mode(h100: FakeNvml, vendor: Vendor) -> None:
     """The query without a version is answered while it is off, too (nvml.h:12815, 12855)."""
     script = """

@@ -13,6 +13,7 @@ from tests.fakes.nvmlprogram import Vendor
 LOST = 15  # NVML_ERROR_GPU_IS_LOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_killed_process_leaves_what_it_had_done(h100: FakeNvml, vendor: Vendor, *, after: bool) -> None:
     """A crash point ends the process for real, before or after the call took effect; the next process finds the rest."""
@@ -43,6 +44,7 @@ def test_a_lost_gpu_refuses_every_call(tmp_path: Path, vendor: Vendor) -> None:
     assert vendor(fake, script) == [LOST, 0, 2]
 
 
+@pytest.mark.slow
 def test_a_slow_call_holds_up_nobody_else(h100: FakeNvml, vendor: Vendor) -> None:
     """Latency is the caller's own: the state is free meanwhile."""
     h100.delay("nvmlDeviceCreateGpuInstanceWithPlacement", 1.5)

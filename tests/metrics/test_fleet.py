@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from apportion.allocator.facts.host import HostResources
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cards())
 def test_kinds_are_counted_as_by_apportion_free_also_where_only_changes_are_read(drawn: list[Json]) -> None:

@@ -121,6 +121,7 @@ async def test_promtool_finds_no_fault_in_the_metrics(
     assert said == ""
 
 
+@pytest.mark.slow
 async def test_promtool_finds_no_fault_in_the_rules(
     prometheus_programs: dict[str, Path], tmp_path: Path
 ) -> None:

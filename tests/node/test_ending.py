@@ -127,6 +127,7 @@ def _ready(node: Json) -> bool:
     return any(row["type"] == "Ready" and row["status"] == "True" for row in node["status"]["conditions"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has a right to lose")
 async def test_a_machine_that_allows_no_namespaces_says_so() -> None:
     """Root in a container without CAP_SYS_ADMIN: the reason is the kernel's, and the trial leaves nothing."""

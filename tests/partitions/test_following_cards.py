@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=25))
 def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> None:
     """Allocations, slices, Partitions and policies come and go in any order; actions are carried out or are not."""

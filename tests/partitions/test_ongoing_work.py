@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.client import Configuration
@@ -68,6 +69,7 @@ async def asked(server: Server, namespace: str, times: int = 1) -> None:
     await eventually(count, lambda found: found >= times, within=10)
 
 
+@pytest.mark.slow
 async def test_a_partition_does_not_wait_for_the_answer_about_another_one() -> None:
     """The API server may take long for one of them."""
     world, server = cluster(2), Server()

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from apportion.api.partition import Phase
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES
@@ -29,6 +31,7 @@ async def test_the_phase_of_a_claim_costs_the_same_however_many_partitions_there
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 def test_what_partitions_need_follows_what_changed() -> None:
     """One claim ends: one card is looked at. Nothing changed: none is."""
     idle, changed = [], []

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import SLICES
 from tests.observedcluster import request
@@ -20,6 +22,7 @@ def shares(places: object) -> Counter[str]:
     return Counter(name.partition("-")[0] for name in places)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_devices_are_shared_by_weight_no_matter_who_came_first(silent: Client) -> None:
     """Weights of 1, 2 and 3 of twelve GPUs, in one pass, also when the last are placed together."""
     for count in (20, 100):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def guaranteed(rows: Sequence[tuple[int, tuple[int, int]]], guarantees: Sequence
     ]
 
 
+@pytest.mark.slow
 @given(ROWS, GUARANTEES, st.data())
 def test_claims_may_go_exactly_when_as_much_stays_guaranteed_to_as_high_priorities(
     rows: list[tuple[int, tuple[int, int]]], guarantees: tuple[int, int], data: st.DataObject

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def make_pass(world: World, cycle: Cycle) -> None:
         assert world.reserves or not (waiting[tenant] and used[tenant] < guaranteed and borrowers)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=120,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

@@ -1,5 +1,7 @@
 """The limits of quotas in the cycle: what is beyond them waits, says why, and is not asked about before the quota changes."""
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS, QUOTAS
 from tests.observedcluster import Json, request
@@ -209,6 +211,7 @@ async def test_devices_of_a_claim_that_was_deleted_under_its_pod_stay_charged(si
     assert world.places().keys() == {"next"}
 
 
+@pytest.mark.slow
 async def test_pods_that_share_claims_get_devices_for_as_many_as_the_limit_leaves(silent: Client) -> None:
     """A shared claim is charged once, and each pod's own beside it: of three pods two are served."""
     world = cluster(8, "team")

@@ -1,5 +1,6 @@
 """Of pods that share claims as many start as a quota's limit leaves: which parts of their demand are asked about."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def star(count: int, bound: int = 0) -> tuple[WaitingDemand, ObservedCluster]:
     return demand, world
 
 
+@pytest.mark.slow
 @given(st.integers(2, 12), st.integers(0, 14), st.integers(0, 2))
 def test_of_few_pods_each_number_that_the_limit_leaves_is_asked_about(
     count: int, limit: int, bound: int

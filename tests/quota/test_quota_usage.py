@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ A = quota("a", {"name": "gpus", "deviceClass": "gpu"}, {"name": "memory", "capac
 B = quota("b", {"name": "slices", "profile": "1g.10gb"})
 
 
+@pytest.mark.slow
 @given(st.lists(EVENTS, max_size=30))
 def test_use_equals_a_recount_after_any_events(events: list[object]) -> None:
     """Claims come, change namespace and go; namespaces move between quotas."""

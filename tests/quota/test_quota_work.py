@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def _put(cohort: Cohort, demand: WaitingDemand, number: int) -> None:
     cohort.put(demand.claims[0].namespace, demand.priority, (demand.since, demand.key, number), demand)
 
 
+@pytest.mark.slow
 @given(TURNS, st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), min_size=3, max_size=3))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_turns_are_those_of_a_cohort_that_compares_everybody_at_each(
@@ -151,6 +153,7 @@ async def test_who_leaves_some_of_a_guarantee_is_known_as_it_changes(silent: Cli
     assert not quotas.stands_back((mine,))
 
 
+@pytest.mark.slow
 async def test_whether_one_stands_back_costs_as_much_however_many_quotas_there_are(silent: Client) -> None:
     """Who leaves some of a guarantee is known, once for all that wait and for whom devices are reserved."""
     counts = []

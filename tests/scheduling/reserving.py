@@ -104,6 +104,10 @@ class Reserving:
         raw = self.world.node(name, cpu="64")
         self.world.see(NODES, raw | {"spec": {"unschedulable": True}})
 
+    def uncordon(self, name: str) -> None:
+        """Let new pods come to a node, as before."""
+        self.world.see(NODES, self.world.node(name, cpu="64"))
+
     @property
     def reserved(self) -> dict[str, tuple[list[str], float | None]]:
         """Who has devices reserved: the nodes, and in how many seconds it is expected to start; by claim or group."""

@@ -1,5 +1,6 @@
 """Groups for which the nodes of the cluster are too few are shown together, so that autoscalers see all of their pods."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +176,7 @@ async def test_a_group_without_gates_is_served_together_when_nodes_come(unanswer
     assert set(world.places().values()) == {"n1", "n2"}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     nodes=st.lists(st.tuples(st.sampled_from(["h100", "h200"]), st.integers(1, 4)), min_size=1, max_size=4),

@@ -1,5 +1,6 @@
 """Autoscalers see the pods that only a new node would serve, and those alone."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -252,6 +253,7 @@ def test_a_pod_is_hidden_when_a_node_came_that_others_took() -> None:
         assert say() == {}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     fleet_of=st.lists(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from apportion.cluster.client import Client
 from apportion.scheduling.backfill.heads import members_of
 from apportion.scheduling.backfill.reservation import STARTED
 from tests.scheduling.reserving import Reserving
+
+pytestmark = pytest.mark.slow
 
 STEP = 10.0
 """Seconds between two passes."""

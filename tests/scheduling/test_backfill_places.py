@@ -113,3 +113,25 @@ async def test_a_reservation_moves_to_a_node_that_is_not_left_out_any_more(unans
     made.world.clock.now += 60.0
     made.passes(0.0)
     assert made.reserved == {"large": (["n1"], 3540)}
+
+
+async def test_what_one_leaves_that_is_served_elsewhere_is_for_those_before_it_not_for_those_behind_it(
+    unanswered: Client,
+) -> None:
+    """Who was refused before it in the same pass is asked about first."""
+    made = Reserving(unanswered, {"n1": 4, "n2": 3, "n3": 4}, mostReserved=2)
+    made.cordon("n2")
+    made.starts("old-1", 4, runtime="1h", spec={"affinity": on("n3")})
+    made.starts("old-2", 3)
+    made.starts("old-3", 1)
+    made.comes("first", 4)
+    made.passes()
+    made.comes("second", 3)
+    made.passes()
+    assert made.reserved == {"first": (["n3"], 3598), "second": (["n1"], None)}
+    made.ends("old-2", "old-3")
+    made.uncordon("n2")
+    made.comes("third", 2)
+    assert made.passes() == ["second"]
+    assert made.passes() == ["first"]
+    assert made.world.places()["first"] == "n1"

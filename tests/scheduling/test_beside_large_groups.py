@@ -75,6 +75,7 @@ def is_refused(server: Answering, seconds: float) -> bool:
     return seconds > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nodes", "is_over"), [(MEMBERS // 4 + 20, is_let_go), (MEMBERS // 4 - 1, is_refused)]
 )

@@ -14,6 +14,8 @@ from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.podgroups import member
 
+pytestmark = pytest.mark.slow
+
 PARTITION = 'device.attributes["gpu.apportion.dev"].?profile.orValue("") == "1g.10gb"'
 
 

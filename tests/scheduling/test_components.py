@@ -56,6 +56,7 @@ def network_device(world: ObservedCluster, count: int) -> None:
         world.pod(f"p{number}", "c0", gates=_GATED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [shared, chain, star, too_large, network_device])
 async def test_no_step_of_a_pass_grows_with_what_hangs_together(
     unanswered: Client, make: Callable[[ObservedCluster, int], None]
@@ -81,6 +82,7 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
         )  # some steps of a pass look at each for a millionth of a second
 
 
+@pytest.mark.slow
 async def test_no_step_of_a_pass_grows_with_the_pods_whose_claim_is_taken_back(unanswered: Client) -> None:
     """kube-scheduler could place none of them on its node, which is left out for each."""
     longest = []
@@ -97,6 +99,7 @@ async def test_no_step_of_a_pass_grows_with_the_pods_whose_claim_is_taken_back(u
     assert longest[1] < 1.5 * longest[0] + 3000
 
 
+@pytest.mark.slow
 async def test_no_step_of_a_pass_grows_with_the_number_of_large_demands(unanswered: Client) -> None:
     """They are the last of the queue, and each is placed by itself."""
     longest = []
@@ -209,6 +212,7 @@ async def test_thousands_that_wait_for_one_network_device_hear_of_it_a_few_in_a_
     assert messages == [0, AT_ONCE, MANY, MANY]
 
 
+@pytest.mark.slow
 def test_a_look_that_is_given_up_loses_nothing() -> None:
     """Another replica acted meanwhile, perhaps."""
     world = fleet({"n1": ("h100", 8)})

@@ -59,6 +59,7 @@ def test_parameters_for_a_driver_that_is_mistyped_are_refused() -> None:
     )
 
 
+@pytest.mark.slow
 @given(PARAMETERS | VALUES)
 def test_whatever_somebody_writes_is_served_or_refused_with_its_field(parameters: Any) -> None:
     """Nobody else's claim waits for it, and no text makes the queue fail."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from apportion.api.contract import GATE
 from apportion.cel import Programs
 from apportion.cel.program import Program
@@ -94,6 +96,7 @@ async def test_a_claim_whose_selectors_cost_too_much_is_refused_and_others_are_s
     assert len(evaluated) == spent
 
 
+@pytest.mark.slow
 async def test_an_event_names_claim_request_selector_and_what_was_spent(unanswered: Client) -> None:
     """The user sees which text is to blame."""
     world = cluster()
@@ -123,6 +126,7 @@ async def test_a_costly_selector_within_the_budget_is_served(unanswered: Client)
     assert len(evaluated) == 16
 
 
+@pytest.mark.slow
 async def test_every_replica_comes_to_the_same_verdict(unanswered: Client) -> None:
     """What is spent depends on the devices, not on what was evaluated before."""
     for expression, served in ((nested(10), True), (nested(13), False)):
@@ -137,6 +141,7 @@ async def test_every_replica_comes_to_the_same_verdict(unanswered: Client) -> No
             assert ("judged" in world.places(), before) == (served, before)
 
 
+@pytest.mark.slow
 async def test_others_are_served_while_selectors_are_evaluated(silent: Client) -> None:
     """Evaluations are made beside the passes: a claim of another tenant, of which the watch tells, is served after a few of them."""
     world, evaluated = with_costly_claims()
@@ -174,6 +179,7 @@ async def evaluated_until_another_is_served(
     return len(evaluated) - began[0]
 
 
+@pytest.mark.slow
 async def test_a_refusal_is_explained_without_another_evaluation(unanswered: Client) -> None:
     """An explanation tries many devices, in one step that nobody can interrupt: it reads what was evaluated before."""
     evaluated: list[None] = []
@@ -188,6 +194,7 @@ async def test_a_refusal_is_explained_without_another_evaluation(unanswered: Cli
     assert "selector #0 does not match" in text
 
 
+@pytest.mark.slow
 async def test_what_a_stalled_pod_keeps_is_looked_at_without_another_evaluation(unanswered: Client) -> None:
     """Whether others could use it is asked about those that wait, of which one has selectors that cost too much."""
     evaluated: list[None] = []

@@ -3,6 +3,8 @@
 import random
 from dataclasses import dataclass, field
 
+import pytest
+
 from apportion.cluster.client import Client
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import Trial, ends, joins, loses_its_devices, starts, trial, waits
@@ -54,6 +56,7 @@ class Workload:
             waits(made.world, self.pod, self.gpus, self.priority, self.team, **where)
 
 
+@pytest.mark.slow
 async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_in_turn(
     unanswered: Client,
 ) -> None:
@@ -80,6 +83,7 @@ async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_
     assert went > ROUNDS / 20
 
 
+@pytest.mark.slow
 async def test_groups_and_single_pods_evict_each_other_no_more_often(unanswered: Client) -> None:
     """Of a group all pods go or none; each eviction is for a higher priority, and who was evicted for it does not come back at its cost."""
     went = groups = 0
@@ -112,6 +116,7 @@ async def test_groups_and_single_pods_evict_each_other_no_more_often(unanswered:
     assert went > GROUPS / 10
 
 
+@pytest.mark.slow
 async def test_guarantees_and_priorities_together_come_to_an_end(unanswered: Client) -> None:
     """Two teams with guarantees and one without a quota, on one or two nodes; all that is evicted is back at once, with all pauses off."""
     went = 0
@@ -148,6 +153,7 @@ async def test_guarantees_and_priorities_together_come_to_an_end(unanswered: Cli
     assert went > WORLDS / 2
 
 
+@pytest.mark.slow
 async def test_a_preemptor_that_nobody_starts_evicts_ever_more_seldom(unanswered: Client) -> None:
     """A scheduler refuses it each time, and its victim is back at once: twelve hours cost the victim six pods, not thousands."""
     made = trial(unanswered, 1, cooldown="10m")

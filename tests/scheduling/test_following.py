@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def uids_of(gates: Gates) -> list[str]:
     return sorted(pod.uid for pod in opened(gates))
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=30))
 def test_the_same_gates_open(changes: list[Any]) -> None:
     """Claims, pods, allocations, classes and policies come and go in any order."""
@@ -37,6 +39,7 @@ def test_the_same_gates_open(changes: list[Any]) -> None:
         assert uids_of(gates) == uids_of(Gates(made.snapshot))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=30))
 def test_a_condition_holds_for_the_same_claims_since_the_same_time(changes: list[Any]) -> None:
     """A claim of the same name is another claim, and one that is reserved otherwise begins anew."""
@@ -60,6 +63,7 @@ def test_a_condition_holds_for_the_same_claims_since_the_same_time(changes: list
         assert [at for _, at in found] == sorted(since.values())
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=30))
 def test_the_same_allocations_are_unused(changes: list[Any]) -> None:
     """Pods that named them finish, and claims are deleted."""
@@ -134,6 +138,7 @@ CHANGES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(CHANGES, max_size=20))
 def test_the_same_groups_wait(changes: list[Any]) -> None:
     """Pods join a group and leave it, and their claims come and go."""

@@ -45,6 +45,7 @@ async def acting(world: ObservedCluster, client: Client, turns: Iterator[None]) 
     await between(world.cycle(client, CycleSettings(idle=3600), debouncer), waking())
 
 
+@pytest.mark.slow
 async def test_others_are_decided_while_a_group_is(silent: Client) -> None:
     """A claim that came later has its device before the group has any."""
     world = ticking(NODES_NEEDED + 1)
@@ -61,6 +62,7 @@ async def test_others_are_decided_while_a_group_is(silent: Client) -> None:
     assert len(seen[0]) == 1
 
 
+@pytest.mark.slow
 async def test_who_would_take_what_a_group_needs_waits_for_its_end(silent: Client) -> None:
     """There are just enough devices, and the group came first."""
     world = ticking(NODES_NEEDED)
@@ -72,6 +74,7 @@ async def test_who_would_take_what_a_group_needs_waits_for_its_end(silent: Clien
     assert "z" not in world.places()
 
 
+@pytest.mark.slow
 async def test_of_two_groups_that_need_more_than_half_one_is_served(silent: Client) -> None:
     """The other one is not begun before the first has ended, so they do not take turns in taking each other's devices."""
     world = ticking(NODES_NEEDED + 2)
@@ -84,6 +87,7 @@ async def test_of_two_groups_that_need_more_than_half_one_is_served(silent: Clie
     assert len(world.places()) == PODS_OF_GROUP
 
 
+@pytest.mark.slow
 async def test_a_pod_that_goes_away_between_slices_ends_the_decision(silent: Client) -> None:
     """Nobody of the group gets anything, and nothing stays held."""
     world = ticking(NODES_NEEDED)
@@ -98,6 +102,7 @@ async def test_a_pod_that_goes_away_between_slices_ends_the_decision(silent: Cli
     assert world.places() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["the node is cordoned", "pods were bound there", "its devices are gone"])
 async def test_pods_are_placed_anew_where_a_node_changed_between_slices(silent: Client, change: str) -> None:
     """Two nodes are left over, and two that the group had chosen cannot be used."""
@@ -152,6 +157,7 @@ async def test_a_replica_that_acts_no_longer_holds_nothing_for_a_group(silent: C
     assert (before > 8, held(world), world.places()) == (True, 0, {})
 
 
+@pytest.mark.slow
 async def test_no_step_of_a_decision_looks_at_every_pod_more_than_a_few_times(unanswered: Client) -> None:
     """And most of them look at one."""
     for pods in (8, 512):  # the first world pays for what is compiled once
@@ -161,6 +167,7 @@ async def test_no_step_of_a_decision_looks_at_every_pod_more_than_a_few_times(un
     assert sorted(pieces)[len(pieces) * 9 // 10] < 500
 
 
+@pytest.mark.slow
 async def test_those_refused_beside_a_group_that_is_refused_are_asked_once_more(silent: Client) -> None:
     """The group held devices for a while, which nobody needs then."""
     world = ticking(NODES_NEEDED)

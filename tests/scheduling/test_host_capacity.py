@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(

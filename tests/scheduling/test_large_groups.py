@@ -1,5 +1,7 @@
 """A large group costs work in proportion to its pods, and one that is refused waits longer and longer."""
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import NODES
@@ -69,6 +71,7 @@ async def refusals(world: ObservedCluster, client: Client) -> float:
     return decisions("none", "short") - before
 
 
+@pytest.mark.slow
 async def test_a_large_group_that_rests_costs_a_pass_nothing(unanswered: Client) -> None:
     """Whatever its size."""
     costs: list[int] = []
@@ -82,6 +85,7 @@ async def test_a_large_group_that_rests_costs_a_pass_nothing(unanswered: Client)
     assert costs[1] < 1.2 * costs[0]
 
 
+@pytest.mark.slow
 async def test_a_large_group_that_becomes_whole_is_served_though_nothing_else_happens(silent: Client) -> None:
     """It was incomplete, so it is skipped for a moment: the cycle wakes by itself when that is over."""
     world = fleet({f"n{number}": ("common", 4) for number in range(LARGE)})

@@ -48,6 +48,7 @@ async def steps_after_a_change(client: Client, waiting: int, *, volumes: bool) -
     return counted.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("volumes", [False, True])
 def test_a_refused_demand_costs_little_after_each_change(unanswered: Client, *, volumes: bool) -> None:
     """One of each shape is asked about, the others stay refused with it."""

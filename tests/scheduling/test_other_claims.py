@@ -28,6 +28,7 @@ def two_claims(world: ObservedCluster) -> None:
     world.pod("p", "ours", "nic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", ["n1", "n2"])
 async def test_a_node_is_chosen_where_the_other_claim_fits_too(unanswered: Client, node: str) -> None:
     """kube-scheduler would refuse the others one by one."""

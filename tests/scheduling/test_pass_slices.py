@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
@@ -33,6 +35,7 @@ def node(world: ObservedCluster, name: str) -> None:
     world.slice(name, f"{name}-devices", {"devices": rows}, 1)
 
 
+@pytest.mark.slow
 async def test_others_run_while_a_pass_decides(silent: Client) -> None:
     """The lease, the writes and the watches are not kept waiting by a long queue."""
     world = crowd()
@@ -60,6 +63,7 @@ def test_the_queue_is_gathered_in_small_steps() -> None:
     assert yields >= MANY // AT_ONCE
 
 
+@pytest.mark.slow
 async def test_a_claim_that_goes_away_between_slices_gets_nothing(silent: Client) -> None:
     """Neither does one whose pod has ended meanwhile."""
     world = crowd()
@@ -83,6 +87,7 @@ async def test_a_claim_that_goes_away_between_slices_gets_nothing(silent: Client
     assert sum(map(len, holders)) == MANY - 2
 
 
+@pytest.mark.slow
 async def test_pods_that_are_bound_between_slices_count(silent: Client) -> None:
     """Somebody else fills the last nodes: no more pods are sent there."""
     world = crowd()
@@ -99,6 +104,7 @@ async def test_pods_that_are_bound_between_slices_count(silent: Client) -> None:
     assert len(world.places()) == MANY - 60
 
 
+@pytest.mark.slow
 async def test_a_walk_that_ends_early_goes_on_where_it_stopped(silent: Client) -> None:
     """Nobody is asked twice before everybody was asked, although those that were refused might be served now."""
     world = crowd(nodes=1)

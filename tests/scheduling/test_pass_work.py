@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from tests.observedcluster import ObservedCluster, request
@@ -21,6 +23,7 @@ def full(nodes: int) -> ObservedCluster:
     return world
 
 
+@pytest.mark.slow
 async def test_a_pass_without_news_costs_the_same_however_many_nodes_there_are(unanswered: Client) -> None:
     """Their room is not looked at again."""
     counts = []

@@ -63,6 +63,7 @@ async def test_what_is_free_is_used_and_only_what_is_missing_is_taken(unanswered
     assert sorted(made.world.places().values()) == ["n1", "n1", "n2"]
 
 
+@pytest.mark.slow
 async def test_the_dry_run_of_all_comes_first_and_others_go_where_one_is_protected(
     unanswered: Client,
 ) -> None:
@@ -74,6 +75,7 @@ async def test_the_dry_run_of_all_comes_first_and_others_go_where_one_is_protect
     assert sorted(made.evicted) == ["low-2-0", "low-3-0"]
 
 
+@pytest.mark.slow
 async def test_nobody_goes_where_a_budget_protects_one_that_is_needed(unanswered: Client) -> None:
     """The others would go in vain."""
     made = full(unanswered, 2)
@@ -83,6 +85,7 @@ async def test_nobody_goes_where_a_budget_protects_one_that_is_needed(unanswered
     assert made.evicted == []
 
 
+@pytest.mark.slow
 async def test_a_group_takes_only_its_least_number_and_nothing_once_that_runs(unanswered: Client) -> None:
     """Two of three are enough: the third one waits for what comes free."""
     made = full(unanswered, 3)

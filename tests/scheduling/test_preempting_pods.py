@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from tests.observedcluster import ObservedCluster, request
@@ -88,6 +90,7 @@ async def test_a_node_on_which_nobody_has_to_go_is_preferred(unanswered: Client)
     assert len(places) == 2
 
 
+@pytest.mark.slow
 async def test_pods_of_lower_priority_that_are_not_enough_are_not_counted(unanswered: Client) -> None:
     """Most of the cpu is used by pods that stay."""
     world = fleet({"n0": ("h100", 2)})

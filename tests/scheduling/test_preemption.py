@@ -13,6 +13,7 @@ from tests.scheduling.evicting import (
 )
 
 
+@pytest.mark.slow
 async def test_nobody_goes_unless_a_policy_says_so(unanswered: Client) -> None:
     """Preemption is off by default."""
     made = trial(unanswered, 1, mode="Never")

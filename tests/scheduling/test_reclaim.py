@@ -149,6 +149,7 @@ async def test_a_protected_borrower_stays_and_the_next_one_goes(unanswered: Clie
     assert "1: they have had their devices for less than minRuntime" in text
 
 
+@pytest.mark.slow
 async def test_a_group_of_borrowers_goes_as_a_whole_or_stays(unanswered: Client) -> None:
     """Its pod on the other node counts, too: with one GPU guaranteed nobody of it goes."""
     own = {

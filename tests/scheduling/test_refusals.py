@@ -47,6 +47,7 @@ def calls(cycle: Cycle, function: str) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waiting", [3, 200])
 async def test_equal_claims_are_explained_once(unanswered: Client, waiting: int) -> None:
     """Each still gets its Event; and a pod that ends elsewhere costs at most one more."""
@@ -64,6 +65,7 @@ async def test_equal_claims_are_explained_once(unanswered: Client, waiting: int)
     assert explained(cycle) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shapes", [1, 100])
 async def test_a_pod_that_ends_costs_a_look_at_the_nodes_for_each_shape_only(
     unanswered: Client, shapes: int
@@ -82,6 +84,7 @@ async def test_a_pod_that_ends_costs_a_look_at_the_nodes_for_each_shape_only(
     assert calls(cycle, "against") <= (shapes + 12) * NODES
 
 
+@pytest.mark.slow
 async def test_what_becomes_free_goes_to_the_first_that_waits(unanswered: Client) -> None:
     """A refusal does not outlive what it lacked."""
     world = full(200)

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
+
+pytestmark = pytest.mark.slow
 
 DEVICES = 12
 TENANTS = "abc"

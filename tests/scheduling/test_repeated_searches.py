@@ -89,6 +89,7 @@ async def test_others_that_are_searched_for_put_nothing_off(unanswered: Client) 
     assert sorted(made.evicted) == ["low-1", "low-2"]
 
 
+@pytest.mark.slow
 async def test_a_large_group_that_rests_is_looked_at_all_the_same(unanswered: Client) -> None:
     """It was refused several times, and rests for some more seconds; nobody else may use what becomes free on its nodes."""
     made = await reserving(unanswered, nodes=32)

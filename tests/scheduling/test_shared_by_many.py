@@ -44,6 +44,7 @@ def test_the_queue_is_made_by_work_that_grows_with_what_hangs_together(
     assert changed[1] < 5 * changed[0]
 
 
+@pytest.mark.slow
 async def test_pods_that_a_shared_claims_node_cannot_take_are_looked_at_once_each(unanswered: Client) -> None:
     """One of them fits, so the others keep their gate; in every pass, and for the search for stalled allocations."""
     counts = []
@@ -60,6 +61,7 @@ async def test_pods_that_a_shared_claims_node_cannot_take_are_looked_at_once_eac
     assert counts[1][1] < 5 * counts[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device_class", ["unknown", "gpu"])
 async def test_a_pass_does_next_to_nothing_for_pods_that_can_never_be_served(
     unanswered: Client, device_class: str

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
@@ -59,6 +61,7 @@ async def test_only_as_much_is_given_back_as_is_waited_for(unanswered: Client) -
     assert await tried(cycle) == ["kept-0", "kept-1"]
 
 
+@pytest.mark.slow
 async def test_a_reserved_allocation_and_one_whose_partition_is_being_cut_are_kept(
     unanswered: Client,
 ) -> None:

@@ -1,5 +1,6 @@
 """What is so for many objects is reported once, and again as long as it is so, and only so much of it in one pass."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_what_is_made_anew_about_the_same_object_is_due_once() -> None:
     assert {*reported} == {*things}
 
 
+@pytest.mark.slow
 @given(st.lists(st.sets(st.integers(0, 30)), min_size=1, max_size=20))
 def test_all_that_stays_so_is_due_in_the_end(rounds: list[set[int]]) -> None:
     """Whatever comes and goes between."""

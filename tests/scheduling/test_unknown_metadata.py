@@ -135,6 +135,7 @@ async def test_the_label_of_a_topology_that_no_node_has_is_named(silent: Client)
     assert made.places() == {"c": "n1"}
 
 
+@pytest.mark.slow
 def test_the_examples_use_no_other_names() -> None:
     """What is documented is known."""
     used = {

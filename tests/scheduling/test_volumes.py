@@ -38,6 +38,7 @@ async def test_a_pod_whose_volume_claim_does_not_exist_gets_nothing_until_it_doe
     assert world.places() == {"c": "n1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["a", "b"])
 async def test_a_volume_that_is_still_to_be_made_goes_where_its_class_allows(
     unanswered: Client, zone: str
@@ -57,6 +58,7 @@ async def test_a_volume_that_is_being_made_for_a_node_ties_the_pod_to_it(unanswe
     assert place(world, unanswered) == "n2"
 
 
+@pytest.mark.slow
 async def test_a_volume_that_waits_for_nobody_is_waited_for(unanswered: Client) -> None:
     """It is made before the pod has a node, and says then where the pod can run."""
     world = zones(n1="a")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from tests.scheduling.queued import world
 from tests.steps import steps as steps_of
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=30))
 def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> None:
     """Claims, pods, allocations, classes and policies come and go in any order."""

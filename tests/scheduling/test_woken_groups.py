@@ -36,6 +36,7 @@ def served(made: Reserving) -> int:
     return sum(name.startswith("g-") for name in made.passes(PASS))
 
 
+@pytest.mark.slow
 async def test_a_large_group_is_served_once_the_last_device_that_it_lacks_is_free(unanswered: Client) -> None:
     """At once, and the devices that came free before led to no search."""
     made = crowded(unanswered, mostReserved=0)
@@ -49,6 +50,7 @@ async def test_a_large_group_is_served_once_the_last_device_that_it_lacks_is_fre
     assert served(made) == LARGE
 
 
+@pytest.mark.slow
 async def test_devices_are_counted_node_by_node(unanswered: Client) -> None:
     """Each of its pods wants three of four devices: enough are free long before the last node has three."""
     made = crowded(unanswered, each=3, nodes=LARGE, mostReserved=0)
@@ -82,6 +84,7 @@ async def test_a_large_group_is_served_once_the_last_pod_that_takes_its_cpu_is_g
     assert served(made) == LARGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 6])
 async def test_a_large_group_starts_without_a_pause_on_what_is_reserved_for_it(
     unanswered: Client, rounds: int
@@ -101,6 +104,7 @@ async def test_a_large_group_starts_without_a_pause_on_what_is_reserved_for_it(
     assert len([name for name in started if name.startswith("g-")]) == LARGE
 
 
+@pytest.mark.slow
 async def test_a_group_that_was_woken_is_decided_in_turns_like_any_other(silent: Client) -> None:
     """What it holds meanwhile is no shortage: it does not rest again in the middle."""
     world = gang(2 * LARGE, LARGE // 2 - 1, count=1)

@@ -59,6 +59,7 @@ async def test_the_sources_are_asked_in_order(tmp_path: Path, site: Site) -> Non
     assert site.asked["kube-scheduler"] == 1
 
 
+@pytest.mark.slow
 async def test_a_program_of_another_minor_version_is_passed_over(tmp_path: Path, site: Site) -> None:
     """What lies around on a machine is used only if it is what was asked for; another patch version will do."""
     site.publish("kube-scheduler", script(VERSION, "site").encode())
@@ -156,6 +157,7 @@ async def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> No
     assert str(raised.value).count("not asked again") == 1
 
 
+@pytest.mark.slow
 async def test_two_testbeds_at_once_get_a_program_once(tmp_path: Path, site: Site) -> None:
     """The second one waits for the first and takes its result from the cache."""
     site.publish("kube-scheduler", script(VERSION, "site").encode())
@@ -176,6 +178,7 @@ async def test_the_build_says_what_go_said(tmp_path: Path) -> None:
         await provided(provider)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="this machine has no Go")
 async def test_the_committed_modules_name_every_program(tmp_path: Path) -> None:
     """`go list` finds each package in the committed go.mod files, so the fallback build has something to build."""

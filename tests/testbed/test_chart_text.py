@@ -54,6 +54,7 @@ def pairs(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return before, _changed(draw, copy.deepcopy(before))
 
 
+@pytest.mark.slow
 @given(pairs())
 def test_a_text_with_its_changes_reads_as_the_changed_object(
     pair: tuple[dict[str, Any], dict[str, Any]],

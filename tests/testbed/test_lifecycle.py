@@ -98,6 +98,7 @@ async def test_a_recycled_process_id_is_left_alone(tmp_path: Path) -> None:
     assert not stranger.running()
 
 
+@pytest.mark.slow
 async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     """After the grace period nothing is asked any more, and children of the program go with it."""
     log = tmp_path / "log"

@@ -11,6 +11,8 @@ from tests.allocator.conformance import answer, differences
 from tests.upstream.oracle import Json, Oracle
 from tests.upstream.randomworlds import random_world
 
+pytestmark = pytest.mark.slow
+
 WORLDS = 1500
 _KNOWN_DIFFERENCE = "because a claim constraint would not be satisfied"
 

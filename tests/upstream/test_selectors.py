@@ -1,5 +1,7 @@
 """Selectors compared with cel-go in upstream's environment, on random expressions."""
 
+import pytest
+
 from tests.cel.evaluators import answer
 from tests.upstream.expressions import selector_and_device
 from tests.upstream.oracle import Oracle
@@ -7,6 +9,7 @@ from tests.upstream.oracle import Oracle
 SELECTORS = 2500
 
 
+@pytest.mark.slow
 def test_selectors_mean_what_they_mean_upstream(oracle: Oracle) -> None:
     """Match, no match, compile error or evaluation error; all libraries, all types of values."""
     rows = [selector_and_device(seed) for seed in range(SELECTORS)]

@@ -61,6 +61,7 @@ async def both(request: pytest.FixtureRequest, unanswered: Client, tmp_path: Pat
     return Both(request.param, unanswered, tmp_path)
 
 
+@pytest.mark.slow
 async def test_the_map_is_that_of_status_and_its_holders_are_those_of_who(both: Both) -> None:
     """Cards, slices, holders, what fits, and the numbers above."""
     said = both.command("status")
@@ -82,6 +83,7 @@ async def test_the_map_is_that_of_status_and_its_holders_are_those_of_who(both: 
         assert node_rows(both.observed, (node.name,)) == (node,)
 
 
+@pytest.mark.slow
 async def test_the_queue_and_each_story_are_those_of_why(both: Both) -> None:
     """Reason, text, devices and remedies of every claim, asked twice: an answer changes nothing."""
     queue = {claim: row for row in queue_page(both.observed, 1).rows for claim in row.claims}
@@ -120,6 +122,7 @@ async def test_what_is_left_is_that_of_free(both: Both) -> None:
     assert shown == [(row["model"], row["device"], row["left"], row["held"], row["of"]) for row in said]
 
 
+@pytest.mark.slow
 async def test_what_was_watched_is_answered_as_what_was_read_at_once(both: Both, unanswered: Client) -> None:
     """A world that took in watch events, with changes and deletions among them, is that of the objects that are left."""
     cluster = LiveCluster(unanswered, "1.37", frozenset(), frozenset())

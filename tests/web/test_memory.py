@@ -117,6 +117,7 @@ async def _ended(tmp_path: Path, memory: int) -> list[Any]:
     return logs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("memory", "listed"), [(8 * MIB, False), (_BEGUN, True)])
 async def test_a_page_that_does_not_fit_says_so_and_its_operator_goes_on(
     server: EndlessServer,
@@ -135,6 +136,7 @@ async def test_a_page_that_does_not_fit_says_so_and_its_operator_goes_on(
     assert server.scores == ({"1000"} if listed else set())
 
 
+@pytest.mark.slow
 async def test_what_is_refused_memory_at_once_ends_too(server: EndlessServer, tmp_path: Path) -> None:
     """One answer without end meets the kernel's limit before the page has looked: libraries may then end it by a signal."""
     server.endless_answer = True
@@ -172,6 +174,7 @@ def test_a_container_knows_its_limit(tmp_path: Path, file: str, text: str, limit
     assert container_limit(tmp_path) == limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["much", "0"])
 def test_an_amount_that_is_none_is_refused(memory: str) -> None:
     """With the option's name, before anything is started."""

@@ -102,6 +102,7 @@ async def test_it_listens_on_loopback_addresses_only(url: str) -> None:
         await asyncio.open_connection(own, port)
 
 
+@pytest.mark.slow
 @given(rows=st.integers(0, 1000), size=st.integers(1, 60), page=st.integers(-5, 2000))
 def test_pages_show_each_row_once(rows: int, size: int, page: int) -> None:
     """All pages together are all rows, and any number leads to one of them."""

@@ -9,18 +9,15 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Protocol
 
 import structlog
 
 from apportion import metrics
 from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.preparation import Work
-from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
 from apportion.scheduling import events, unservedevents
 from apportion.scheduling.autoscaling import Autoscaling
 from apportion.scheduling.backfill.reservation import Reservation
@@ -32,12 +29,13 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptions import Preemptions
 from apportion.scheduling.preparing import Preparing, evaluate
-from apportion.scheduling.queuewalk import QueueWalk, Reserving
+from apportion.scheduling.queuewalk import QueueWalk
 from apportion.scheduling.ranktables import RankTables
 from apportion.scheduling.reports import Reports
 from apportion.scheduling.stillprepared import StillPrepared
@@ -59,13 +57,6 @@ _PAUSE = 0.003
 """Seconds that others get in between; a request to the API server takes several turns of the event loop."""
 
 
-class Partitions(Reserving, Protocol):
-    """The control side of partitions, as far as the cycle needs it."""
-
-    def phase(self, claim: Claim) -> Phase | None:
-        """Return the worst phase of the partitions behind a claim."""
-
-
 class Cycle:
     """Acts on the snapshot, in passes; observing is done elsewhere."""
 
@@ -73,7 +64,7 @@ class Cycle:
         self,
         snapshot: Snapshot,
         writes: BackgroundWrites,
-        partitions: Partitions,
+        partitions: PartitionControl,
         recorder: Recorder,
         debouncer: Debouncer,
         *,

@@ -86,6 +86,11 @@ class Decider:
             self._first_seen.setdefault(key, now)
         self.refusals.refresh()
 
+    @property
+    def refuses(self) -> bool:
+        """Whether somebody was refused in this walk, so that nobody behind may have what becomes free in it."""
+        return self.refusals.any_refused or self.planner.refuses
+
     def waits_for(self, key: str) -> float:
         """Return for how many seconds a demand has been seen to wait."""
         return self._clock() - self._first_seen.get(key, self._clock())
@@ -235,11 +240,13 @@ class Decider:
 
         `is_head`: devices are reserved for it, which others of its shape may not use.
         """
-        if alike is None or not self.reservations.reuse:
+        if alike is None:
             return False
         if is_head and self.refusals.is_refused_shape(alike):
             return True
-        return alike.runtime is not None and self.refusals.is_refused_shape(replace(alike, runtime=None))
+        if alike.runtime is None or not self.reservations.reuse:
+            return False
+        return self.refusals.is_refused_shape(replace(alike, runtime=None))
 
     def _refuse_shape(self, demand: WaitingDemand, shape: Shape | None, refusal: Refusal | str) -> int:
         """Refuse a demand, and with it all of its shape (None: like no other). Returns how many claims were granted."""
@@ -270,7 +277,7 @@ class Decider:
     def grant(self, demand: WaitingDemand, decision: Decision, capacity: HostCapacity) -> None:
         """Assume a decision and have it written."""
         metrics.DECISIONS.labels("granted").inc()
-        self.reservations.drop(demand.key)
+        self.reservations.serve(demand.key, {decision.node}, keeps=self.refuses)
         for pod in unplaced(demand, self.snapshot):
             capacity.take(decision.node, pod)
         pairs = list(zip(demand.claims, decision.allocations, strict=True))

@@ -217,7 +217,8 @@ class GroupDecision:
     def _grant(self, answer: GangServed, placed: PlacedMembers) -> Generator[None, None, None]:
         """Grant what is held, member by member; one that has changed meanwhile goes without."""
         decider = self._decider
-        decider.reservations.drop(key_of(self.group))
+        nodes = {decision.node for decision in answer.decisions if decision is not None}
+        decider.reservations.serve(key_of(self.group), nodes, keeps=decider.refuses)
         for number, (demand, decision) in enumerate(zip(self.group.demands, answer.decisions, strict=True)):
             if decision is None:
                 groupevents.without(decider.recorder, self.group, demand)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 import structlog
 
 from apportion import metrics
-from apportion.allocator.decision import Decision
+from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import LEAST_TOGETHER, Answer, queue_steps
@@ -83,6 +83,11 @@ class Planner:
     def no_node(self, key: str) -> str | None:
         """Return why no node could take a demand's pods when the plan was made; None if one could."""
         return self._no_node.get(key)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the plan refuses a demand that is still to be told."""
+        return any(isinstance(answer, Refusal) for answer in self._answers.values())
 
     def knows(self, key: str) -> bool:
         """Say whether the plan has an answer for a demand, so that nobody is asked about it."""

@@ -7,7 +7,7 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import partial
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import structlog
 
@@ -23,6 +23,7 @@ from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, demands_of, key_of
 from apportion.scheduling.headreservation import HeadReservation
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.refusedshapes import RefusedShapes
@@ -41,23 +42,13 @@ Readiness: TypeAlias = Literal["ready", "rests", "waits", "costly"]
 """Whether a demand may be decided: it backs off, selectors are to be evaluated first, or they cost too much."""
 
 
-class Reserving(Protocol):
-    """The control side of partitions, as far as deciding needs it."""
-
-    def reserve(self) -> bool:
-        """Keep claims off what layouts want; says whether that was planned anew, so that there is something to do."""
-
-    def wake(self) -> None:
-        """Let the task that writes Partition objects act soon."""
-
-
 class QueueWalk:
     """Walks through the queue."""
 
     def __init__(
         self,
         snapshot: Snapshot,
-        partitions: Reserving,
+        partitions: PartitionControl,
         recorder: Recorder,
         decider: Decider,
         group_decider: GroupDecider,
@@ -169,12 +160,7 @@ class QueueWalk:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
         self._heads.reserve(waiting)
-
-    def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
-        self._group_decider.begin(groups)
-        keys = {group.key for group in groups}
-        self._decider.refusals.forget({group.key for group in self.groups} - keys)
-        self.groups = tuple(groups)
+        self._decider.reservations.free_left()
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]
@@ -189,8 +175,10 @@ class QueueWalk:
         single, alike = quotas.without_waiting(*refusals.split())
         queue = self._grouped.queue(single, self._group_decider.start())
         yield
-        groups = [each for each in queue if isinstance(each, WaitingGroup)]
-        self._begin_groups(groups)
+        groups = tuple(each for each in queue if isinstance(each, WaitingGroup))
+        self._group_decider.begin(groups)
+        refusals.forget({group.key for group in self.groups} - {group.key for group in groups})
+        self.groups = groups
         self._group_decider.begin_reservations(gone, came, groups)
         waiting = [*queue, *(demands[0] for demands in alike)]
         if self._reached.issuperset(map(key_of, waiting)):

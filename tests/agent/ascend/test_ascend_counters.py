@@ -25,6 +25,7 @@ def _fits(card: Card, live: list[LivePartition], profile: Profile) -> bool:
     return all(amount <= card.totals[key] for key, amount in used.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", NPUS)
 @settings(
     max_examples=40,

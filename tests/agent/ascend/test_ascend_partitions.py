@@ -57,6 +57,7 @@ def test_every_template_of_every_model_fits_as_often_as_it_says(node_with: Nodes
         assert node.fake.vnpus() == ()
 
 
+@pytest.mark.slow
 def test_two_processes_see_the_same(node: Node) -> None:
     """What one makes, the other lists and removes."""
     assert process(node, "create", WANTED) == ["103"]
@@ -66,6 +67,7 @@ def test_two_processes_see_the_same(node: Node) -> None:
     assert node.fake.vnpus() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_killed_creation_is_made_or_not_made(node: Node, *, after: bool) -> None:
     """Nothing is half made; what there is lies under the id that was asked for, and another try finds out."""
@@ -79,6 +81,7 @@ def test_a_killed_creation_is_made_or_not_made(node: Node, *, after: bool) -> No
         assert node.backend.create(WANTED).place == WANTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_killed_removal_is_done_or_not_done(node: Node, *, after: bool) -> None:
     """Another try makes an end of it."""

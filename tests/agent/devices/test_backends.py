@@ -36,6 +36,7 @@ def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_node_without_known_hardware_has_no_backend(tmp_path: Path) -> None:
     """The production DaemonSet runs on every node; its agent idles where there is nothing to publish."""
     if fresh("import ctypes; ctypes.CDLL('libnvidia-ml.so.1')").returncode == 0:
@@ -48,6 +49,7 @@ def test_a_node_without_known_hardware_has_no_backend(tmp_path: Path) -> None:
     assert said.stdout.strip() == "()", said.stderr
 
 
+@pytest.mark.slow
 def test_auto_finds_all_that_is_there(tmp_path: Path) -> None:
     """GPUs, NPUs and NICs in one agent; a library whose driver does not answer is an error, not a node without."""
     gpus = FakeNvml.create(tmp_path / "nvml", ["H100-80GB", "A100-40GB"])
@@ -156,6 +158,7 @@ async def test_what_is_on_a_card_whose_driver_is_awaited_is_unknown() -> None:
     assert await hardware.partitions_of("npu-0") == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [False, True], ids=["on the bus", "gone"])
 def test_hardware_without_a_driver_is_awaited_while_it_is_on_the_bus(tmp_path: Path, *, gone: bool) -> None:
     """Whose PCI devices are gone, too, is not waited for."""

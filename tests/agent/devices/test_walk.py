@@ -28,6 +28,7 @@ async def test_one_thread_asks_all_cards_that_answer_at_once() -> None:
     assert walk.overdue == {}
 
 
+@pytest.mark.slow
 async def test_cards_that_hang_hold_up_nobody_else_and_are_overdue() -> None:
     """Their calls come back later, and what they say then changes nothing."""
     back = threading.Event()
@@ -47,6 +48,7 @@ async def test_cards_that_hang_hold_up_nobody_else_and_are_overdue() -> None:
     assert walk.answers.keys().isdisjoint(silent)
 
 
+@pytest.mark.slow
 async def test_a_card_that_is_slow_and_within_its_deadline_answers() -> None:
     """Others take the time that they take; a second thread asks them meanwhile."""
     asked: list[float] = []

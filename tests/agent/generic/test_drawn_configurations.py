@@ -77,6 +77,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> FpgaHost:
     return host
 
 
+@pytest.mark.slow
 @given(changes=CHANGES)
 @settings(max_examples=300)
 def test_whatever_somebody_writes_is_published_as_the_api_takes_it_or_refused_with_its_field(

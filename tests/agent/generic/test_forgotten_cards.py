@@ -53,6 +53,7 @@ def claimed(options: AgentOptions, device: str, uuid: str) -> None:
         journal.put_claim(ClaimRow("uid", FPGA, "team", "mine", ClaimStep.PREPARED, (one,)))
 
 
+@pytest.mark.slow
 async def test_parts_of_the_next_card_get_the_names_of_those_that_left(
     options: AgentOptions, host: FpgaHost
 ) -> None:

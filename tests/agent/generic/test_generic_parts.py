@@ -170,6 +170,7 @@ def test_what_claims_have_lost_and_still_use_of_a_card_is_not_free(host: FpgaHos
         assert {name: row["value"] for name, row in sets["fpga-1-counter-set"].items()} == left, held
 
 
+@pytest.mark.slow
 @given(
     counts=st.lists(st.integers(1, 64), min_size=1, max_size=4),
     cards=st.integers(1, 12),

@@ -33,6 +33,7 @@ def test_every_step_is_read_back_by_the_next_process(tmp_path: Path) -> None:
     reopened.close()
 
 
+@pytest.mark.slow
 def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
     """The process dies right after the call; nothing was flushed by hand."""
     path = tmp_path / "journal.db"

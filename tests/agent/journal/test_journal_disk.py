@@ -114,6 +114,7 @@ def test_an_empty_file_is_a_fresh_journal(tmp_path: Path) -> None:
     assert _opened(path) == (set(), True), "nobody has recollected anything yet"
 
 
+@pytest.mark.slow
 def test_a_journal_is_fresh_until_what_was_interrupted_is_written_down(tmp_path: Path) -> None:
     """A kill between the first start and that step must not make partitions that were being cut strangers."""
     path = tmp_path / "journal.db"
@@ -136,6 +137,7 @@ def test_a_journal_is_fresh_until_what_was_interrupted_is_written_down(tmp_path:
         assert journal.interrupted() == {"p2"}, "from here on its row says how far it is"
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_bytes_of_a_file_is_no_broken_journal(tmp_path: Path) -> None:
     """A failing write is an I/O error, whatever its cause; here it is a limit on the size of files."""
     path = tmp_path / "journal.db"
@@ -162,6 +164,7 @@ def test_a_journal_that_another_process_has_locked_is_no_broken_one(
     assert _opened(path) == ({"p1"}, False)
 
 
+@pytest.mark.slow
 def test_the_first_broken_journals_are_kept(tmp_path: Path) -> None:
     """Each has its own name, so that a later accident does not overwrite what the first one left; not without end."""
     path = tmp_path / "journal.db"
@@ -174,6 +177,7 @@ def test_the_first_broken_journals_are_kept(tmp_path: Path) -> None:
     assert len(kept) < 20
 
 
+@pytest.mark.slow
 def test_a_broken_journal_is_set_aside_with_its_log(tmp_path: Path) -> None:
     """After a kill the last rows stand in SQLite's log only: a person who wants to save them finds them."""
     path = tmp_path / "journal.db"
@@ -224,6 +228,7 @@ ssize_t read(int file, void *out, size_t size) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["EIO", "ESTALE"])
 def test_a_disk_that_does_not_give_a_page_is_no_broken_journal(tmp_path: Path, error: str) -> None:
     """SQLite calls EIO a broken file, other errors by their name."""

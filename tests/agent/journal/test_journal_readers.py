@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def read(journal: Journal) -> Any:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(

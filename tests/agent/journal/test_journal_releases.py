@@ -47,6 +47,7 @@ def test_a_journal_of_the_first_release_is_brought_up_with_all_that_it_remembers
     assert not path.with_suffix(".broken").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", range(2))
 def test_a_kill_while_a_journal_is_brought_up_costs_nothing(tmp_path: Path, statement: int) -> None:
     """The next start finds the file before the step or after it."""

@@ -119,6 +119,7 @@ def test_of_an_amount_that_is_not_known_nothing_is_given(tmp_path: Path) -> None
         reserve(journal, claim("one", device("fpga-0-part-0"), driver=FPGA), cards)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.sampled_from(sorted(SIZES)), min_size=1, max_size=6),
     lanes=st.integers(0, 20),

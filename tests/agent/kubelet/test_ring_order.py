@@ -60,6 +60,7 @@ def test_without_nvlink_numa_nodes_and_pcie_roots_keep_them_together() -> None:
     assert found == ("gpu-3", "gpu-1", "gpu-4", "gpu-2", "gpu-0")
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

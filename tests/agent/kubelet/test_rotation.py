@@ -3,6 +3,7 @@
 from collections import Counter
 from math import ceil
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from apportion.agent.kubelet.rotation import LEAST, ROUNDS, Rotation
 SETS = st.lists(st.sets(st.integers(0, 99)), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @given(SETS)
 def test_a_round_looks_at_no_more_than_its_share(sets: list[set[int]]) -> None:
     """Each at most once, and at all where there are few."""

@@ -32,6 +32,7 @@ def _slices(place: Placement) -> list[str]:
     return [f"memory-slice-{index}" for index in range(place.start, place.start + place.size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", GPUS)
 @settings(
     max_examples=60,

@@ -240,6 +240,7 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
         backends(AgentOptions(node="n", backend="nonsense"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_library("nvidia-ml") is not None, reason="this machine has NVIDIA's library")
 def test_auto_takes_a_node_without_the_library_for_one_without_gpus(tmp_path: Path) -> None:
     """As on every control-plane node; in a process that has no other library."""

@@ -155,6 +155,7 @@ def test_every_device_of_a_claim_has_the_driver_once(tmp_path: Path) -> None:
     assert all("mounts" not in device["containerEdits"] for device in made["devices"])
 
 
+@pytest.mark.slow
 def test_a_container_without_the_library_uses_the_hosts(node: Node) -> None:
     """The agent's image has none: it loads that one file from the host, wherever it is there."""
     version = "570.86.15"

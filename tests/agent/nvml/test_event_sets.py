@@ -51,6 +51,7 @@ def test_a_session_that_is_over_takes_its_set_along(node: Node) -> None:
     node.backend.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbol", [WAIT, REGISTER])
 async def test_a_call_that_hangs_does_not_hold_up_who_closes(node: Node, symbol: str) -> None:
     """Its set cannot be freed; the backend is closed all the same, and the late call opens nothing."""

@@ -23,6 +23,8 @@ from apportion.errors import HardwareError, Lost
 from testbed.eventually import eventually
 from tests.agent.nvml.nodes import Node, Nodes
 
+pytestmark = pytest.mark.slow
+
 PLACE = PartitionPlace("gpu-1", "3g.40gb", Placement(4, 4))
 CREATE, DESTROY, MODE = (
     "nvmlDeviceCreateGpuInstanceWithPlacement",

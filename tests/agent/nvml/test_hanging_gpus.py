@@ -60,6 +60,7 @@ async def hanging(node_with: Nodes) -> tuple[Node, Hardware]:
     return node, hardware
 
 
+@pytest.mark.slow
 async def test_a_gpu_that_does_not_answer_is_sick_and_keeps_what_was_seen_on_it(node_with: Nodes) -> None:
     """The others are listed as ever; who decides about the hanging one is refused, and it is well when it answers."""
     node, hardware = await hanging(node_with)
@@ -85,6 +86,7 @@ async def test_a_gpu_that_does_not_answer_is_sick_and_keeps_what_was_seen_on_it(
     assert len(await hardware.partitions_of("gpu-1")) == 1
 
 
+@pytest.mark.slow
 async def test_a_gpu_that_does_not_answer_is_not_asked_anew(node_with: Nodes) -> None:
     """However often it is polled, no more than the first questions wait for it."""
     node, hardware = await hanging(node_with)

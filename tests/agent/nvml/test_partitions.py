@@ -55,6 +55,7 @@ def test_a_partition_lives_and_goes(node: Node, profile: str, place: Placement) 
     assert node.fake.instances() == ()
 
 
+@pytest.mark.slow
 def test_two_processes_see_the_same(node: Node) -> None:
     """What one makes, the other lists and removes."""
     (uuid,) = _process(node, "create", WANTED)
@@ -64,6 +65,7 @@ def test_two_processes_see_the_same(node: Node) -> None:
     assert node.fake.instances() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("symbol", "after"),
     [
@@ -85,6 +87,7 @@ def test_a_half_made_instance_is_found_and_removed(node: Node, symbol: str, *, a
     assert node.backend.create(WANTED).complete
 
 
+@pytest.mark.slow
 def test_a_half_removed_instance_is_found_and_removed(node: Node) -> None:
     """Killed between compute instance and GPU instance: the rest looks like one that is half made."""
     made = node.backend.create(WANTED)
@@ -100,6 +103,7 @@ def test_a_half_removed_instance_is_found_and_removed(node: Node) -> None:
     assert node.fake.instances() == ()
 
 
+@pytest.mark.slow
 def test_the_killed_process_had_finished(node: Node) -> None:
     """Killed right after the compute instance: nothing is missing."""
     node.fake.kill("nvmlGpuInstanceCreateComputeInstance", after=True)
@@ -272,6 +276,7 @@ def test_a_gpu_that_cannot_be_read_shows_what_was_on_it_and_is_sick(node: Node) 
     assert node.backend.health() == {}
 
 
+@pytest.mark.slow
 async def test_threads_do_not_disturb_each_other(node_with: Nodes) -> None:
     """Eight GPUs are cut at once through the agent's threads, while others list."""
     node = node_with(["H100-80GB"] * 8)

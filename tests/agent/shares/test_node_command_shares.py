@@ -26,6 +26,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path, cards=[H100 | {"count": 2}])
 
 
+@pytest.mark.slow
 def test_a_shared_device_lists_every_claim_that_has_a_share_of_it(shell: Shell) -> None:
     """With how much each has and what is left; a claim may have several shares of one device, and whole devices beside."""
     mine = shell.claim("gpu-0", "gpu-0", shares=[share("10Gi"), share("20Gi")])
@@ -56,6 +57,7 @@ def test_a_shared_device_lists_every_claim_that_has_a_share_of_it(shell: Shell) 
     assert "left" in rows[3]
 
 
+@pytest.mark.slow
 def test_a_share_with_cores_says_how_many(shell: Shell) -> None:
     """Its programs go through MPS, which keeps the limit."""
     file = shell.claim("gpu-1", shares=[share("10Gi", 30)])
@@ -66,6 +68,7 @@ def test_a_share_with_cores_says_how_many(shell: Shell) -> None:
     assert "30 %" in shell.run("partitions")
 
 
+@pytest.mark.slow
 def test_each_prepared_share_of_a_device_is_listed(shell: Shell) -> None:
     """Each has a CDI id of its own; freed is the device, once."""
     file = shell.claim("gpu-0", "gpu-0", shares=[share("10Gi"), share("20Gi")])
@@ -78,6 +81,7 @@ def test_each_prepared_share_of_a_device_is_listed(shell: Shell) -> None:
     assert shell.run("unprepare", "--claim-file", str(file)).strip() == "free: gpu-0"
 
 
+@pytest.mark.slow
 def test_more_memory_than_is_left_is_not_given_by_hand(shell: Shell) -> None:
     """The holders are named, as to kubelet, and nothing of the claim stays."""
     shell.run("prepare", "--claim-file", str(shell.claim("gpu-0", shares=[share("60Gi")])))
@@ -88,6 +92,7 @@ def test_more_memory_than_is_left_is_not_given_by_hand(shell: Shell) -> None:
     assert [row["claim"] for row in shell.json("partitions")["claims"]] == ["team/mine"]
 
 
+@pytest.mark.slow
 def test_a_card_whose_part_is_in_use_is_not_given_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

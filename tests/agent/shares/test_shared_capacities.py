@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ def _amounts(entry: Json) -> list[tuple[str, str]]:
     return [("value", entry["value"]), ("default", policy["default"]), *bounds.items()]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     memory=MEMORY,

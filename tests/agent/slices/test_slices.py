@@ -45,6 +45,7 @@ def fits(chosen: Sequence[Mapping[str, Any]], counters: Mapping[str, Any]) -> bo
     return min(left.values(), default=0) >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", names())
 @pytest.mark.parametrize("count", [1, 8, 16])
 def test_every_model_stays_within_the_limits_of_the_api(
@@ -191,6 +192,7 @@ def test_every_device_name_leads_back_to_its_profile_and_place(make_backend: Mak
             assert partition_device(card, card.name) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     model=st.sampled_from(["H100-80GB", "A30-24GB", "910B4", "310P", "A100-40GB"]),

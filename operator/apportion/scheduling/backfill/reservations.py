@@ -73,10 +73,9 @@ class Reservations(ReservedDevices):
         `gone`: demands that went or changed (by key). `came`: those that came or changed. `groups`: those that wait, but for
         those that `skips` names (by `namespace/name`).
         """
-        for demand in came:
-            for pod in demand.pods:
-                if pod.runtime.flaw:
-                    reservationevents.bad_runtime(self._recorder, pod)
+        for pod in (pod for demand in came for pod in demand.pods if pod.runtime.flaw):
+            reservationevents.bad_runtime(self._recorder, pod)
+        self.free_left()
         touched = self.nodes.begin()
         self._in_vain.clear()
         if not self._reserved:
@@ -100,6 +99,14 @@ class Reservations(ReservedDevices):
             each.changed = self._clock() if changed else each.changed
             if changed or (head is not None and head != former):
                 self._plan_on_its_nodes(key, each)
+
+    def free_left(self) -> None:
+        """Let all have what heads left in this walk."""
+        if self._left:
+            self._nowhere.clear()
+            self._snapshot.retry_epoch += 1
+        while self._left:
+            self._release(self._left.pop())
 
     def has_place(self, head: Head) -> bool:
         """Say whether devices may be reserved now for one more of its policy."""
@@ -221,8 +228,7 @@ class Reservations(ReservedDevices):
         known = former.places[0].decision if now is not None and now == reservation.basis else None
         found = self._planned(head, former.nodes, known)
         if found is None:
-            # It fits there no more.
-            self.drop(key)
+            self.drop(key)  # it fits there no more
             return
         if is_same(found, former):
             self._keep_room(reservation, found)

@@ -19,7 +19,8 @@ from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
-from apportion.scheduling.backfill.reservation import STARTED, Reservation
+from apportion.scheduling.backfill.reservation import Reservation
+from apportion.scheduling.backfill.runtimes import ends_at, runtime_of
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.waiting import WaitingDemand, priority_of
@@ -54,6 +55,8 @@ class ReservedDevices:
 
         None: to be read anew.
         """
+        self._left: list[Reservation] = []
+        """Those of heads that got devices elsewhere in this walk; what they keep is for nobody until it ends."""
         self._exceeding: frozenset[str] = frozenset()
         """Namespaces of which a pod runs longer than it declared."""
         self._keeping: dict[str, tuple[DeviceResult, ...]] = {}
@@ -81,6 +84,17 @@ class ReservedDevices:
         if each is not None:
             self._release(each)
             self._snapshot.retry_epoch += 1
+
+    def serve(self, key: str, nodes: Collection[str], *, keeps: bool) -> None:
+        """End the reservation of a head that gets its devices on these nodes; `keeps`: what it leaves elsewhere is kept until the walk ends."""
+        own = self._reserved.get(key)
+        if own is None or not keeps or own.plan.nodes <= {*nodes}:
+            self.drop(key)
+            return
+        del self._reserved[key]
+        self._keeping.pop(key, None)
+        self._by_queue = None
+        self._left.append(own)
 
     def is_free(self, key: str) -> bool:
         """Say whether devices are reserved for a head that nobody uses any more, beside those for whom others are."""
@@ -265,20 +279,3 @@ class ReservedDevices:
 
     def _priority(self, head: Head) -> int:
         return priority_of(members_of(head)[0], self._snapshot.managed)
-
-
-def runtime_of(demand: WaitingDemand, exceeding: Collection[str]) -> float | None:
-    """Return for how many seconds a demand's pods run at most; None: nobody knows.
-
-    As long as a pod of a namespace runs longer than its annotation says (`exceeding`), no annotation there is believed.
-    """
-    if not demand.pods:
-        return None
-    ends = [pod.runtime.longest(believed=pod.namespace not in exceeding) for pod in demand.pods]
-    known = [end for end in ends if end is not None]
-    return max(known) if len(known) == len(ends) else None
-
-
-def ends_at(now: float, runtime: float) -> float:
-    """Return when pods that get devices now will have ended: devices may be used that are reserved from then on."""
-    return now + STARTED + runtime

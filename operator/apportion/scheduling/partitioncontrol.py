@@ -1,0 +1,19 @@
+"""PartitionControl: the control side of partitions, as far as scheduling needs it."""
+
+from typing import Protocol
+
+from apportion.api.partition import Phase
+from apportion.dra.claim import Claim
+
+
+class PartitionControl(Protocol):
+    """Makes, keeps and removes partitions."""
+
+    def reserve(self) -> bool:
+        """Keep claims off what layouts want; says whether that was planned anew, so that there is something to do."""
+
+    def wake(self) -> None:
+        """Let the task that writes Partition objects act soon."""
+
+    def phase(self, claim: Claim) -> Phase | None:
+        """Return the worst phase of the partitions behind a claim."""
