@@ -115,23 +115,19 @@ async def test_a_reservation_moves_to_a_node_that_is_not_left_out_any_more(unans
     assert made.reserved == {"large": (["n1"], 3540)}
 
 
-async def test_what_one_leaves_that_is_served_elsewhere_is_for_those_before_it_not_for_those_behind_it(
+async def test_what_one_leaves_that_is_served_elsewhere_the_next_has_in_the_same_pass(
     unanswered: Client,
 ) -> None:
-    """Who was refused before it in the same pass is asked about first."""
-    made = Reserving(unanswered, {"n1": 4, "n2": 3, "n3": 4}, mostReserved=2)
+    """Both are planned together, and the plan gives nobody what is reserved."""
+    made = Reserving(unanswered, {"n1": 4, "n2": 2})
     made.cordon("n2")
-    made.starts("old-1", 4, runtime="1h", spec={"affinity": on("n3")})
-    made.starts("old-2", 3)
-    made.starts("old-3", 1)
-    made.comes("first", 4)
-    made.passes()
-    made.comes("second", 3)
-    made.passes()
-    assert made.reserved == {"first": (["n3"], 3598), "second": (["n1"], None)}
-    made.ends("old-2", "old-3")
+    for name in ("old-1", "old-2"):
+        made.starts(name, 2)
+    for name in ("first", "second"):
+        made.comes(name, 2)
+        made.passes(0.0)
+    assert made.reserved == {"first": (["n1"], None), "second": (["n1"], None)}
+    made.ends("old-1")
     made.uncordon("n2")
-    made.comes("third", 2)
-    assert made.passes() == ["second"]
-    assert made.passes() == ["first"]
-    assert made.world.places()["first"] == "n1"
+    assert made.passes() == ["first", "second"]
+    assert {made.world.places()[name] for name in ("first", "second")} == {"n1", "n2"}

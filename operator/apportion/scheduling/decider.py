@@ -86,11 +86,6 @@ class Decider:
             self._first_seen.setdefault(key, now)
         self.refusals.refresh()
 
-    @property
-    def refuses(self) -> bool:
-        """Whether somebody was refused in this walk, so that nobody behind may have what becomes free in it."""
-        return self.refusals.any_refused or self.planner.refuses
-
     def waits_for(self, key: str) -> float:
         """Return for how many seconds a demand has been seen to wait."""
         return self._clock() - self._first_seen.get(key, self._clock())
@@ -240,13 +235,12 @@ class Decider:
 
         `is_head`: devices are reserved for it, which others of its shape may not use.
         """
-        if alike is None:
+        # A head that is not shut may get others of its node's equal devices: that is no reuse of what is known.
+        if alike is None or not (is_head or self.reservations.reuse):
             return False
         if is_head and self.refusals.is_refused_shape(alike):
             return True
-        if alike.runtime is None or not self.reservations.reuse:
-            return False
-        return self.refusals.is_refused_shape(replace(alike, runtime=None))
+        return alike.runtime is not None and self.refusals.is_refused_shape(replace(alike, runtime=None))
 
     def _refuse_shape(self, demand: WaitingDemand, shape: Shape | None, refusal: Refusal | str) -> int:
         """Refuse a demand, and with it all of its shape (None: like no other). Returns how many claims were granted."""
@@ -274,10 +268,16 @@ class Decider:
             self._learnt.add(demand.key)
             self.snapshot.state.learn(answer.asked, requested(demand.pods) if demand.pods else None)
 
+    def end_reservation(self, key: str, nodes: Collection[str]) -> None:
+        """End the reservation of a demand or group that gets its devices on these nodes; those behind it are asked about what it leaves on others."""
+        if self.reservations.serve(key, nodes):
+            self.refusals.reopen()
+            self.planner.reopen()
+
     def grant(self, demand: WaitingDemand, decision: Decision, capacity: HostCapacity) -> None:
         """Assume a decision and have it written."""
         metrics.DECISIONS.labels("granted").inc()
-        self.reservations.serve(demand.key, {decision.node}, keeps=self.refuses)
+        self.end_reservation(demand.key, {decision.node})
         for pod in unplaced(demand, self.snapshot):
             capacity.take(decision.node, pod)
         pairs = list(zip(demand.claims, decision.allocations, strict=True))

@@ -218,7 +218,7 @@ class GroupDecision:
         """Grant what is held, member by member; one that has changed meanwhile goes without."""
         decider = self._decider
         nodes = {decision.node for decision in answer.decisions if decision is not None}
-        decider.reservations.serve(key_of(self.group), nodes, keeps=decider.refuses)
+        decider.end_reservation(key_of(self.group), nodes)
         for number, (demand, decision) in enumerate(zip(self.group.demands, answer.decisions, strict=True)):
             if decision is None:
                 groupevents.without(decider.recorder, self.group, demand)

@@ -84,10 +84,11 @@ class Planner:
         """Return why no node could take a demand's pods when the plan was made; None if one could."""
         return self._no_node.get(key)
 
-    @property
-    def refuses(self) -> bool:
-        """Whether the plan refuses a demand that is still to be told."""
-        return any(isinstance(answer, Refusal) for answer in self._answers.values())
+    def reopen(self) -> None:
+        """Note that devices became free that the plan gave to nobody: those that it refuses are decided by themselves."""
+        refused = {key for key, answer in self._answers.items() if isinstance(answer, Refusal)}
+        self._late = self._late.union(refused)
+        self._answers = {key: answer for key, answer in self._answers.items() if key not in refused}
 
     def knows(self, key: str) -> bool:
         """Say whether the plan has an answer for a demand, so that nobody is asked about it."""

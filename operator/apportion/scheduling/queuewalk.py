@@ -160,7 +160,6 @@ class QueueWalk:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
         self._heads.reserve(waiting)
-        self._decider.reservations.free_left()
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]

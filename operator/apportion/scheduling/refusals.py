@@ -95,14 +95,11 @@ class Refusals:
         self._alike: dict[tuple[str, int, object], _Alike] = {}
         self._single: dict[str, Row] = {}
         """All other demands, by key."""
-        self._any_refused = False
-        """Whether a demand or group was refused in this walk."""
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
         """Note the demands that went or changed (by key), and those of no single group that came or changed."""
-        self._any_refused = False
         for key in gone:
             self._uncover(key)
             self._single.pop(key, None)
@@ -134,19 +131,17 @@ class Refusals:
         self._read = self._snapshot.changes.hosts.end, self._epoch()
         self._refused_now.clear()
 
+    def reopen(self) -> None:
+        """Note that devices became free in this pass, so that shapes that were refused before may not be refused now."""
+        self._refused_now.clear()
+
     @property
     def outdated(self) -> bool:
         """Whether something happened since the room of nodes was read: a refusal is then good for this pass only."""
         return self._read != (self._snapshot.changes.hosts.end, self._epoch())
 
-    @property
-    def any_refused(self) -> bool:
-        """Whether anybody was refused in this walk, or a shape is, as far as is known since the room of nodes was read."""
-        return self._any_refused or bool(self._refused_now)
-
     def refuse(self, key: str, verdict: str) -> None:
         """Remember that a demand cannot be served now; `verdict` is for the metric."""
-        self._any_refused = True
         host_epoch, epoch = self._read
         if host_epoch == self._snapshot.changes.hosts.end:
             self._epochs[key] = epoch

@@ -75,7 +75,6 @@ class Reservations(ReservedDevices):
         """
         for pod in (pod for demand in came for pod in demand.pods if pod.runtime.flaw):
             reservationevents.bad_runtime(self._recorder, pod)
-        self.free_left()
         touched = self.nodes.begin()
         self._in_vain.clear()
         if not self._reserved:
@@ -99,14 +98,6 @@ class Reservations(ReservedDevices):
             each.changed = self._clock() if changed else each.changed
             if changed or (head is not None and head != former):
                 self._plan_on_its_nodes(key, each)
-
-    def free_left(self) -> None:
-        """Let all have what heads left in this walk."""
-        if self._left:
-            self._nowhere.clear()
-            self._snapshot.retry_epoch += 1
-        while self._left:
-            self._release(self._left.pop())
 
     def has_place(self, head: Head) -> bool:
         """Say whether devices may be reserved now for one more of its policy."""

@@ -55,8 +55,6 @@ class ReservedDevices:
 
         None: to be read anew.
         """
-        self._left: list[Reservation] = []
-        """Those of heads that got devices elsewhere in this walk; what they keep is for nobody until it ends."""
         self._exceeding: frozenset[str] = frozenset()
         """Namespaces of which a pod runs longer than it declared."""
         self._keeping: dict[str, tuple[DeviceResult, ...]] = {}
@@ -85,16 +83,11 @@ class ReservedDevices:
             self._release(each)
             self._snapshot.retry_epoch += 1
 
-    def serve(self, key: str, nodes: Collection[str], *, keeps: bool) -> None:
-        """End the reservation of a head that gets its devices on these nodes; `keeps`: what it leaves elsewhere is kept until the walk ends."""
+    def serve(self, key: str, nodes: Collection[str]) -> bool:
+        """End the reservation of a head that gets its devices on these nodes; says whether it leaves any on others."""
         own = self._reserved.get(key)
-        if own is None or not keeps or own.plan.nodes <= {*nodes}:
-            self.drop(key)
-            return
-        del self._reserved[key]
-        self._keeping.pop(key, None)
-        self._by_queue = None
-        self._left.append(own)
+        self.drop(key)
+        return own is not None and not own.plan.nodes <= {*nodes}
 
     def is_free(self, key: str) -> bool:
         """Say whether devices are reserved for a head that nobody uses any more, beside those for whom others are."""
