@@ -3,16 +3,17 @@
 In: what is to be asked of the allocator. Out: the same, after the searches; asked anew if something changed meanwhile.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TypeVar
 
-from apportion.allocator.allocate import catching_up
+from apportion.allocator.allocate import catching_up, draws_together
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.searchturns import SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 Result = TypeVar("Result")
@@ -26,9 +27,14 @@ class Asking:
     """Asks, and searches what the answer needs."""
 
     def __init__(
-        self, snapshot: Snapshot, candidates: Candidates, retaken: Callable[[], None] = lambda: None
+        self,
+        snapshot: Snapshot,
+        candidates: Candidates,
+        turns: SearchTurns,
+        retaken: Callable[[], None] = lambda: None,
     ) -> None:
         """`retaken` is called where devices came into use, or free, meanwhile."""
+        self._turns = turns
         self._retaken = retaken
         self._snapshot = snapshot
         self._candidates = candidates
@@ -36,23 +42,24 @@ class Asking:
     def about(
         self, demand: WaitingDemand, terms: Terms, ask: Callable[[], Demand | str]
     ) -> Generator[None, None, Demand | str]:
-        """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile."""
+        """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile and SearchStopped."""
         asked = ask()
-        if isinstance(asked, Demand) and (yield from self.search((asked,), terms)):
+        if isinstance(asked, Demand) and (yield from self.search(demand, asked, terms)):
             if not is_current(demand, self._snapshot):
                 raise ChangedMeanwhile(demand.key)
             asked = ask()
         return asked
 
-    def search(self, asked: Iterable[Demand], terms: Terms) -> Generator[None, None, bool]:
-        """Search the nodes that the allocator will search for these; yields after each. Says whether something changed meanwhile.
+    def search(self, waiting: WaitingDemand, asked: Demand, terms: Terms) -> Generator[None, None, bool]:
+        """Search the nodes that the allocator will search for a demand; yields after each. Says whether something changed meanwhile.
 
-        The room of nodes is read anew then.
+        The room of nodes is read anew then. Raises SearchStopped where the next walk goes on.
         """
         before, moment = self._seen(), self._snapshot.state.moment
-        for demand in asked:
-            with suppress(BrokenInput):  # met again when the allocator is asked
-                yield from catching_up(self._snapshot.state, demand, terms, prefer=self._candidates.idle)
+        with suppress(BrokenInput):  # met again when the allocator is asked
+            if draws_together(self._snapshot.state, asked, terms):
+                steps = catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
+                yield from self._turns.steps(waiting.key, waiting.claims[0].namespace, steps)
         changed = self._seen() != before
         if changed:
             yield from self._candidates.reading()

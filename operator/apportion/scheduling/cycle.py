@@ -227,11 +227,13 @@ class Cycle:
                 yield work
                 if self._snapshot.deallocations:
                     yield from self._take_backs.note()
-            if self._queue.ended_early:
+            stopped = self.decider.searches.stopped
+            if self._queue.ended_early or stopped:
                 self._debouncer.wake()
-            else:
+            if not self._queue.ended_early:
                 yield from self.decider.candidates.reading()
-                self.preemptions.consider(demands, self._queue.groups)
+                decided = [demand for demand in demands if demand.key not in stopped]
+                self.preemptions.consider(decided, self._queue.groups)
                 yield None
 
             # 6. Let autoscalers see pods that only a new node would serve.

@@ -30,6 +30,7 @@ from apportion.scheduling.podneeds import requested
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.refusals import Refusals
+from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.tiedclaims import TiedClaims
@@ -58,8 +59,9 @@ class Decider:
         self.manager = manager
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
-        self.planner = Planner(snapshot, self.candidates)
-        self._asking = Asking(snapshot, self.candidates, self.planner.begin)
+        self.searches = SearchTurns(clock)
+        self.planner = Planner(snapshot, self.candidates, self.searches)
+        self._asking = Asking(snapshot, self.candidates, self.searches, self.planner.begin)
         self.reservations = Reservations(snapshot, self.candidates, recorder, clock=clock, now=now)
         self.further = FurtherNodes(snapshot, self.candidates, self.reservations, self._asking)
         self.quotas = Admission(snapshot, recorder, clock)
@@ -100,7 +102,7 @@ class Decider:
             return 0
         try:
             return (yield from self._decide(demand, capacity))
-        except ChangedMeanwhile:
+        except (ChangedMeanwhile, SearchStopped):
             return 0
         except OverLimit as found:
             self.refusals.refuse(demand.key, "quota")

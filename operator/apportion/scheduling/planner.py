@@ -18,6 +18,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.asking import Asking
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
@@ -26,10 +27,10 @@ _log = structlog.get_logger()
 class Planner:
     """The plan of one pass."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
+    def __init__(self, snapshot: Snapshot, candidates: Candidates, turns: SearchTurns) -> None:
         self._snapshot = snapshot
         self._candidates = candidates
-        self._asking = Asking(snapshot, candidates)
+        self._asking = Asking(snapshot, candidates, turns)
         self._answers: dict[str, Answer] = {}
         self._resting: frozenset[str] = frozenset()
         self._late: frozenset[str] = frozenset()
@@ -109,8 +110,17 @@ class Planner:
             return {}
         (terms,) = policies
         asked = self._asked(demands, capacity)
-        if (yield from self._asking.search(asked.values(), terms)):
+        changed, stopped = False, set[str]()
+        for demand in demands:
+            if demand.key in asked:
+                try:
+                    changed |= yield from self._asking.search(demand, asked[demand.key], terms)
+                except SearchStopped:
+                    stopped.add(demand.key)
+        self._late = self._late.union(stopped)
+        if changed:
             asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
+        asked = {key: each for key, each in asked.items() if key not in stopped}
         if len(asked) < LEAST_TOGETHER:
             return {}
         steps = queue_steps(self._snapshot.state, tuple(asked.values()), terms, prefer=self._candidates.idle)

@@ -35,6 +35,8 @@ _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one."""
+_SEARCH = 0.2
+"""The part of a walk's longest time for which nodes are searched for one namespace."""
 _LARGE = 64
 """Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
 
@@ -82,7 +84,8 @@ class QueueWalk:
 
     def in_vain(self, seconds: float) -> float:
         """Return how much of so many seconds the latest walk took in vain; who has looked at a large group lets that rest instead."""
-        return 0.0 if self.granted or self._group_decider.busy else seconds - self._group_decider.spent
+        goes_on = self._group_decider.busy or self._decider.searches.stopped
+        return 0.0 if self.granted or goes_on else seconds - self._group_decider.spent
 
     @property
     def resumes(self) -> float:
@@ -109,12 +112,13 @@ class QueueWalk:
         at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
-        refusals, planner = self._decider.refusals, self._decider.planner
+        planner = self._decider.planner
         turns, waiting = yield from self._begin(number, gone, came)
         capacity = yield from self._read()
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
+        self._decider.searches.begin(longest * _SEARCH)
         reached, unprepared = set[str](), list[Queued]()
         while turns:
             if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
@@ -146,7 +150,7 @@ class QueueWalk:
                     continue
             elif readiness == "waits":
                 unprepared.append(each)
-            turns.settle(each, refused=readiness == "waits" or refusals.is_refused(key_of(each)))
+            turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
             # Those behind it are decided with its devices held.
@@ -194,6 +198,10 @@ class QueueWalk:
         if self._decider.refusals.is_refused(first.key):
             return True
         return readiness == "ready" and (yield from self._refused_shapes.stays_refused(first, capacity))
+
+    def _keeps_back(self, key: str) -> bool:
+        """Say whether those of one shape that come behind it wait with it: it was refused for that shape, or the next walk goes on with its search."""
+        return key in self._decider.searches.stopped or self._decider.refusals.is_refused(key)
 
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Iterator[None]:
         """Place the last of the queue together; yields while nodes are searched."""

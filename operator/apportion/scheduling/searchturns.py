@@ -1,0 +1,57 @@
+"""SearchTurns: for how long a walk searches nodes for the demands of one namespace; the next walk goes on where it stopped.
+
+In: searches, as they are needed. Out: their steps, or that a search goes on in the next walk. Devices that a ladder draws together take up to some
+hundredths of a second on each node that differs from all others, so the first claim of a kind may take many seconds on a large cluster. What was
+searched is kept. Without a bound all others would wait for it, whatever they ask for.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+
+class SearchStopped(Exception):  # noqa: N818 - it is no error: the next walk goes on
+    """The search for a demand goes on in the next walk."""
+
+
+class SearchTurns:
+    """The searches of a walk, by namespace."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._most = math.inf
+        """Seconds for which a walk searches for one namespace."""
+        self._spent: dict[str, float] = {}
+        """Seconds for which this walk has, by namespace."""
+        self._turns: dict[str, str] = {}
+        """By namespace, the demand (key) with which its searches go on in this walk: those before it had their turn in the former one."""
+        self._following: dict[str, str] = {}
+        """The same for the next walk."""
+        self.stopped: set[str] = set()
+        """The demands (keys) whose search goes on in the next walk, or begins in it."""
+
+    def begin(self, most: float) -> None:
+        """Start a walk that searches for no namespace for more than so many seconds, and one step."""
+        # One whose demand did not come up, because it waits no more, begins with its first again.
+        self._most, self._turns, self._following = most, self._following, {}
+        self._spent.clear()
+        self.stopped.clear()
+
+    def steps(self, key: str, namespace: str, search: Iterator[None]) -> Iterator[None]:
+        """Go on with the search for a demand; yields after each step. Raises SearchStopped once its namespace has had its time in this walk."""
+        if self._turns.get(namespace, key) != key:
+            self._stop(key)
+        self._turns.pop(namespace, None)
+        while True:
+            if self._spent.get(namespace, 0.0) >= self._most:
+                self._following.setdefault(namespace, key)
+                self._stop(key)
+            began = self._clock()
+            more = next(search, search) is not search
+            self._spent[namespace] = self._spent.get(namespace, 0.0) + self._clock() - began
+            if not more:
+                return
+            yield
+
+    def _stop(self, key: str) -> None:
+        self.stopped.add(key)
+        raise SearchStopped(key)

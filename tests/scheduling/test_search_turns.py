@@ -1,0 +1,122 @@
+"""A claim of a kind that nobody asked for before needs a search of many nodes; others are decided meanwhile."""
+
+from collections.abc import Iterator
+from itertools import repeat
+
+import pytest
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.scheduling.cycle import LONGEST, Cycle
+from apportion.scheduling.searchturns import SearchStopped, SearchTurns
+from tests.clock import Clock, Ticking
+from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.reserving import on
+from tests.scheduling.test_closest_in_steps import fleet_of
+
+pytestmark = pytest.mark.slow
+
+NODES = 24
+
+
+def unlike() -> ObservedCluster:
+    """Return nodes of which no two have the same partitions in use, by a clock that ticks."""
+    world = fleet_of(NODES)
+    world.clock = Ticking()
+    for number in range(NODES):
+        for place in range(number.bit_length()):
+            if number >> place & 1:
+                used = world.claim(f"used-{number}-{place}", request("mig"))
+                world.allocate(used, f"n{number}", f"gpu-0-mig-1g10gb-19-{place}")
+    return world
+
+
+def passes(cycle: Cycle) -> Iterator[None]:
+    """Make passes as the operator does."""
+    while True:
+        for work in cycle._pass(longest=LONGEST, evaluates=False):
+            if work is not None:
+                work()
+        yield
+
+
+def waits(world: ObservedCluster, name: str, *, namespace: str = "team", count: int, node: str = "") -> None:
+    """Let a pod wait for so many partitions of one node."""
+    world.claim(name, request("mig", count=count), namespace=namespace)
+    world.pod(name, name, gates=(GATE,), namespace=namespace, spec={"affinity": on(node)} if node else {})
+
+
+async def test_other_namespaces_wait_for_no_search_and_it_ends_as_if_nobody_came(unanswered: Client) -> None:
+    """It goes on in later passes where it stopped."""
+    alone = unlike()
+    waits(alone, "large", count=8)
+    alone.cycle(unanswered).once()
+
+    world = unlike()
+    steps = passes(world.cycle(unanswered))
+    waits(world, "large", count=8)
+    waits(world, "small", namespace="others", count=1, node="n0")
+    next(steps)
+    assert "small" in world.places()
+    assert "large" not in world.places()
+    took = 1
+    while "large" not in world.places():
+        next(steps)
+        took += 1
+        assert took < NODES
+    assert world.places()["large"] == alone.places()["large"]
+
+
+async def test_of_one_namespace_that_waits_for_many_each_is_served(unanswered: Client) -> None:
+    """Kinds that differ in their number are searched one after the other."""
+    world = unlike()
+    steps = passes(world.cycle(unanswered))
+    names = [f"large-{count}" for count in (6, 7, 8)]
+    for name, count in zip(names, (6, 7, 8), strict=True):
+        waits(world, name, count=count)
+    for _ in range(4 * NODES):
+        next(steps)
+        if world.places().keys() >= {*names}:
+            return
+    raise AssertionError(world.places())
+
+
+def searched(turns: SearchTurns, clock: Clock, key: str, steps: int, namespace: str = "team") -> bool:
+    """Go on with a search of so many steps of a second each; says whether it ended."""
+
+    def search() -> Iterator[None]:
+        for _ in repeat(None, steps):
+            clock.now += 1.0
+            yield
+
+    try:
+        for _ in turns.steps(key, namespace, search()):
+            pass
+    except SearchStopped:
+        return False
+    return True
+
+
+def test_a_walk_goes_on_with_the_search_at_which_the_former_one_stopped() -> None:
+    """Who is before it in the queue had its turn; if it waits no more, the next walk begins with any."""
+    clock = Clock()
+    turns = SearchTurns(clock)
+    turns.begin(2.5)
+    assert searched(turns, clock, "first", 1)
+    assert not searched(turns, clock, "second", 5)
+    assert not searched(turns, clock, "third", 1)
+    assert searched(turns, clock, "elsewhere", 1, namespace="others")
+    assert turns.stopped == {"second", "third"}
+
+    turns.begin(2.5)
+    assert not searched(turns, clock, "first", 1)
+    assert searched(turns, clock, "second", 1)
+    assert searched(turns, clock, "third", 1)
+    assert turns.stopped == {"first"}
+
+    turns.begin(2.5)
+    assert not searched(turns, clock, "first", 3)
+    turns.begin(2.5)
+    assert not searched(turns, clock, "second", 1)
+    turns.begin(2.5)
+    assert searched(turns, clock, "second", 1)
