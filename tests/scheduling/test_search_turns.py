@@ -101,22 +101,32 @@ def test_a_walk_goes_on_with_the_search_at_which_the_former_one_stopped() -> Non
     """Who is before it in the queue had its turn; if it waits no more, the next walk begins with any."""
     clock = Clock()
     turns = SearchTurns(clock)
-    turns.begin(2.5)
+    turns.begin(12.5)
     assert searched(turns, clock, "first", 1)
     assert not searched(turns, clock, "second", 5)
     assert not searched(turns, clock, "third", 1)
     assert searched(turns, clock, "elsewhere", 1, namespace="others")
     assert turns.stopped == {"second", "third"}
 
-    turns.begin(2.5)
+    turns.begin(12.5)
     assert not searched(turns, clock, "first", 1)
     assert searched(turns, clock, "second", 1)
     assert searched(turns, clock, "third", 1)
     assert turns.stopped == {"first"}
 
-    turns.begin(2.5)
+    turns.begin(12.5)
     assert not searched(turns, clock, "first", 3)
-    turns.begin(2.5)
+    turns.begin(12.5)
     assert not searched(turns, clock, "second", 1)
-    turns.begin(2.5)
+    turns.begin(12.5)
     assert searched(turns, clock, "second", 1)
+
+
+def test_a_walk_searches_for_no_longer_than_it_may_last_whoever_asks() -> None:
+    """A namespace of its own for each demand brings no more time."""
+    clock = Clock()
+    turns = SearchTurns(clock)
+    turns.begin(10.0)
+    ended = [searched(turns, clock, f"demand-{n}", 2, namespace=f"team-{n}") for n in range(8)]
+    assert clock.now == Clock().now + 10.0
+    assert not any(ended[5:])

@@ -4,7 +4,6 @@ In: what is to be asked of the allocator. Out: the same, after the searches; ask
 """
 
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from typing import TypeVar
 
 from apportion.allocator.allocate import catching_up, draws_together
@@ -13,7 +12,7 @@ from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.searchturns import SearchTurns
+from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 Result = TypeVar("Result")
@@ -55,16 +54,23 @@ class Asking:
 
         The room of nodes is read anew then. Raises SearchStopped where the next walk goes on.
         """
-        before, moment = self._seen(), self._snapshot.state.moment
-        with suppress(BrokenInput):  # met again when the allocator is asked
+        before, moment = self.seen(), self._snapshot.state.moment
+        stopped: SearchStopped | None = None
+        try:
             if draws_together(self._snapshot.state, asked, terms):
                 steps = catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
                 yield from self._turns.steps(waiting.key, waiting.claims[0].namespace, steps)
-        changed = self._seen() != before
+        except SearchStopped as error:
+            stopped = error
+        except BrokenInput:
+            pass  # met again when the allocator is asked
+        changed = self.seen() != before
         if changed:
             yield from self._candidates.reading()
         if self._snapshot.state.moment != moment:
             self._retaken()
+        if stopped is not None:
+            raise stopped
         return changed
 
     def undisturbed(self, steps: Generator[None, None, Result]) -> Generator[None, None, Result | None]:
@@ -75,12 +81,12 @@ class Asking:
             except StopIteration as end:
                 result: Result = end.value
                 return result
-            before = *self._seen(), self._snapshot.state.moment
+            before = *self.seen(), self._snapshot.state.moment
             yield
-            if (*self._seen(), self._snapshot.state.moment) != before:
+            if (*self.seen(), self._snapshot.state.moment) != before:
                 return None
 
-    def _seen(self) -> tuple[int, ...]:
+    def seen(self) -> tuple[int, ...]:
         """Return what grows whenever watches show something that counts."""
         changes = self._snapshot.changes
         return changes.hosts.end, changes.pods.end, changes.claims.end, self._snapshot.retry_epoch

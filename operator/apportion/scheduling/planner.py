@@ -110,15 +110,15 @@ class Planner:
             return {}
         (terms,) = policies
         asked = self._asked(demands, capacity)
-        changed, stopped = False, set[str]()
+        seen, stopped = self._asking.seen(), set[str]()
         for demand in demands:
             if demand.key in asked:
                 try:
-                    changed |= yield from self._asking.search(demand, asked[demand.key], terms)
+                    yield from self._asking.search(demand, asked[demand.key], terms)
                 except SearchStopped:
                     stopped.add(demand.key)
         self._late = self._late.union(stopped)
-        if changed:
+        if self._asking.seen() != seen:
             asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
         asked = {key: each for key, each in asked.items() if key not in stopped}
         if len(asked) < LEAST_TOGETHER:

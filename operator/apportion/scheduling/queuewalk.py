@@ -35,8 +35,6 @@ _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one."""
-_SEARCH = 0.2
-"""The part of a walk's longest time for which nodes are searched for one namespace."""
 _LARGE = 64
 """Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
 
@@ -118,7 +116,7 @@ class QueueWalk:
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
-        self._decider.searches.begin(longest * _SEARCH)
+        self._decider.searches.begin(longest)
         reached, unprepared = set[str](), list[Queued]()
         while turns:
             if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):

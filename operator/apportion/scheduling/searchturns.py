@@ -8,6 +8,9 @@ searched is kept. Without a bound all others would wait for it, whatever they as
 import math
 from collections.abc import Callable, Iterator
 
+SHARE = 0.2
+"""The part of a walk's longest time for which it searches for one namespace."""
+
 
 class SearchStopped(Exception):  # noqa: N818 - it is no error: the next walk goes on
     """The search for a demand goes on in the next walk."""
@@ -18,8 +21,8 @@ class SearchTurns:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._most = math.inf
-        """Seconds for which a walk searches for one namespace."""
+        self._longest = math.inf
+        """Seconds for which a walk searches for all namespaces."""
         self._spent: dict[str, float] = {}
         """Seconds for which this walk has, by namespace."""
         self._turns: dict[str, str] = {}
@@ -29,10 +32,10 @@ class SearchTurns:
         self.stopped: set[str] = set()
         """The demands (keys) whose search goes on in the next walk, or begins in it."""
 
-    def begin(self, most: float) -> None:
-        """Start a walk that searches for no namespace for more than so many seconds, and one step."""
+    def begin(self, longest: float) -> None:
+        """Start a walk that searches for so many seconds at most, and one step; for each namespace for its share of them."""
         # One whose demand did not come up, because it waits no more, begins with its first again.
-        self._most, self._turns, self._following = most, self._following, {}
+        self._longest, self._turns, self._following = longest, self._following, {}
         self._spent.clear()
         self.stopped.clear()
 
@@ -42,8 +45,10 @@ class SearchTurns:
             self._stop(key)
         self._turns.pop(namespace, None)
         while True:
-            if self._spent.get(namespace, 0.0) >= self._most:
+            if self._spent.get(namespace, 0.0) >= self._longest * SHARE:
                 self._following.setdefault(namespace, key)
+                self._stop(key)
+            if sum(self._spent.values()) >= self._longest:
                 self._stop(key)
             began = self._clock()
             more = next(search, search) is not search
