@@ -122,7 +122,7 @@ def test_a_walk_goes_on_with_the_search_at_which_the_former_one_stopped() -> Non
     assert searched(turns, clock, "second", 1)
 
 
-def test_a_walk_searches_for_no_longer_than_it_may_last_whoever_asks() -> None:
+def test_a_walk_searches_for_no_longer_than_it_may_last_however_many_ask() -> None:
     """A namespace of its own for each demand brings no more time."""
     clock = Clock()
     turns = SearchTurns(clock)
