@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -97,6 +98,8 @@ async def test_ctrl_c_leaves_nothing(node_binaries: Binaries, binaries: Binaries
         env=_ENVIRONMENT,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
+        # As from a terminal: what a script starts in its background ignores the signal, and its children do.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert show.stdout is not None
     assert "operator and agent" in (await show.stdout.readline()).decode()
