@@ -232,7 +232,7 @@ class Cycle:
                 self._debouncer.wake()
             if not self._queue.ended_early:
                 yield from self.decider.candidates.reading()
-                decided = [demand for demand in demands if demand.key not in stopped]
+                decided = (demand for demand in demands if demand.key not in stopped)
                 self.preemptions.consider(decided, self._queue.groups)
                 yield None
 

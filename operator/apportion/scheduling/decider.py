@@ -272,7 +272,9 @@ class Decider:
 
     def end_reservation(self, key: str, nodes: Collection[str]) -> None:
         """End the reservation of a demand or group that gets its devices on these nodes; those behind it are asked about what it leaves on others."""
-        if self.reservations.serve(key, nodes):
+        leaves = self.reservations.leaves(key, nodes)
+        self.reservations.drop(key)
+        if leaves:
             self.refusals.reopen()
             self.planner.reopen()
 

@@ -83,10 +83,9 @@ class ReservedDevices:
             self._release(each)
             self._snapshot.retry_epoch += 1
 
-    def serve(self, key: str, nodes: Collection[str]) -> bool:
-        """End the reservation of a head that gets its devices on these nodes; says whether it leaves any on others."""
+    def leaves(self, key: str, nodes: Collection[str]) -> bool:
+        """Say whether devices are reserved on others than these nodes, which a head leaves that gets its devices on these."""
         own = self._reserved.get(key)
-        self.drop(key)
         return own is not None and not own.plan.nodes <= {*nodes}
 
     def is_free(self, key: str) -> bool:
