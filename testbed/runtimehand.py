@@ -156,13 +156,15 @@ class RuntimeHand:
         if writer is None:
             raise ConnectionResetError
         stream, self._next = self._next, self._next + 2
-        answer = answers[stream] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ttrpc_pb2.Response] = asyncio.get_running_loop().create_future()
+        answers[stream] = answer
         request = ttrpc_pb2.Request(
             service="nri.pkg.api.v1alpha1.Plugin", method=method, payload=message.SerializeToString()
         )
         try:
             _send(writer, 1, stream, 1, request.SerializeToString())
-            return await asyncio.wait_for(answer, 20)
+            async with asyncio.timeout(20):
+                return await answer
         finally:
             answers.pop(stream, None)
 

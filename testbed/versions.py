@@ -50,7 +50,8 @@ async def check(path: Path, program: Program) -> None:
     except OSError as error:
         raise Unavailable(f"{path} does not run: {error.strerror}") from error
     try:
-        answer, _ = await asyncio.wait_for(process.communicate(), _ASKING_SECONDS)
+        async with asyncio.timeout(_ASKING_SECONDS):
+            answer, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()

@@ -76,7 +76,8 @@ async def _run(*command: str, folder: Path | None = None) -> str:
         env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
     )  # fmt: skip
     try:
-        out, err = await asyncio.wait_for(process.communicate(), _LONGEST)
+        async with asyncio.timeout(_LONGEST):
+            out, err = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()

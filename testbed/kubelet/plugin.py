@@ -99,7 +99,8 @@ class Plugin:
         channel = grpc.aio.insecure_channel(f"unix:{info.endpoint}", options=_OPTIONS)
         plugin = cls(driver=info.name, version=version, endpoint=Path(info.endpoint), channel=channel)
         try:
-            await asyncio.wait_for(channel.channel_ready(), _INFO_SECONDS)
+            async with asyncio.timeout(_INFO_SECONDS):
+                await channel.channel_ready()
         except TimeoutError:
             await plugin.close()
             raise PluginError(f"driver {info.name}: its endpoint {info.endpoint} does not answer") from None

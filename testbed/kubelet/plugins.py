@@ -58,7 +58,8 @@ class Plugins:
                 await self._look()
                 await self._wipe_the_lost()
                 try:
-                    await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._wake.wait()
                 except TimeoutError:
                     continue
                 self._wake.clear()

@@ -85,7 +85,8 @@ class PodWorker:
                 if self.record.ended is not None:
                     return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
 
     async def _step(self) -> float | None:
         """Take the next step; returns after how many seconds to try again without a change, None for never."""

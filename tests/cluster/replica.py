@@ -38,7 +38,8 @@ async def replica(
         finally:
             app.stopping()
             with suppress(asyncio.CancelledError):
-                await asyncio.wait_for(running, 20)
+                async with asyncio.timeout(20):
+                    await running
 
 
 @asynccontextmanager

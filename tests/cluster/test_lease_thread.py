@@ -69,7 +69,8 @@ async def test_a_long_pass_does_not_lose_a_real_lease(control_plane: ControlPlan
 async def compute_while_two_try(server: ApiServer | ControlPlane, namespace: str) -> None:
     first, second = lease("first", namespace=namespace), lease("second", namespace=namespace)
     async with threaded(first, server):
-        await asyncio.wait_for(first.gained.wait(), 10)
+        async with asyncio.timeout(10):
+            await first.gained.wait()
         async with threaded(second, server):
             end = time.monotonic() + BLOCK
             while time.monotonic() < end:
@@ -85,10 +86,12 @@ async def test_the_loss_ends_what_waits_for_it_in_the_other_loop() -> None:
     async with ApiServer().serving() as server:
         one = lease("one")
         async with threaded(one, server):
-            await asyncio.wait_for(one.gained.wait(), 5)
+            async with asyncio.timeout(5):
+                await one.gained.wait()
             taken = server.get(LEASES, "apportion-operator", "apportion-system")
             server.put(LEASES, {**taken, "spec": {**taken["spec"], "holderIdentity": "other"}})
-            await asyncio.wait_for(one.lost.wait(), 5)
+            async with asyncio.timeout(5):
+                await one.lost.wait()
             assert one.remaining() == 0
 
 
@@ -99,7 +102,8 @@ async def test_a_failure_in_the_thread_is_raised_in_the_callers_loop() -> None:
         raise ValueError("broken")
 
     with suppress(ValueError):
-        await asyncio.wait_for(run_in_own_thread("broken", breaks), 5)
+        async with asyncio.timeout(5):
+            await run_in_own_thread("broken", breaks)
         raise AssertionError("it was not raised")
 
 
@@ -111,10 +115,12 @@ async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
         sick = lease("sick", lambda: unfit[0] if unfit else None)
         healthy = lease("healthy")
         async with threaded(sick, server):
-            await asyncio.wait_for(sick.gained.wait(), 5)
+            async with asyncio.timeout(5):
+                await sick.gained.wait()
             async with threaded(healthy, server):
                 unfit.append("it does not act")
-                await asyncio.wait_for(sick.lost.wait(), 5)
+                async with asyncio.timeout(5):
+                    await sick.lost.wait()
                 assert sick.remaining() == 0
                 lost = time.monotonic()
                 await eventually(lambda: leads(healthy))
@@ -132,10 +138,12 @@ async def test_an_unfit_leader_lets_the_lease_run_out_while_a_write_may_be_carri
         sick = lease("sick", lambda: unfit[0] if unfit else None, unknown=lambda: True, term=4.0)
         healthy = lease("healthy", term=4.0)
         async with threaded(sick, server):
-            await asyncio.wait_for(sick.gained.wait(), 5)
+            async with asyncio.timeout(5):
+                await sick.gained.wait()
             async with threaded(healthy, server):
                 unfit.append("it does not act")
-                await asyncio.wait_for(sick.lost.wait(), 5)
+                async with asyncio.timeout(5):
+                    await sick.lost.wait()
                 lost = time.monotonic()
                 await eventually(lambda: leads(healthy))
                 assert time.monotonic() - lost >= 3.0
@@ -148,6 +156,7 @@ async def test_others_wait_for_all_of_a_term_of_half_seconds() -> None:
     async with ApiServer().serving() as server:
         one = lease("one", term=2.5)
         async with threaded(one, server):
-            await asyncio.wait_for(one.gained.wait(), 5)
+            async with asyncio.timeout(5):
+                await one.gained.wait()
             written = server.get(LEASES, "apportion-operator", "apportion-system")
             assert one.remaining() <= 2.5 <= written["spec"]["leaseDurationSeconds"]

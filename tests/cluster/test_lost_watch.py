@@ -41,7 +41,8 @@ async def reflecting(server: ApiServer, *, few: int = 500) -> AsyncIterator[tupl
     async with server.client() as client:
         reflector = Reflector(client, CLAIMS, snapshot.observe, few=few)
         async with beside(reflector.run()):
-            await asyncio.wait_for(reflector.synced.wait(), 5)
+            async with asyncio.timeout(5):
+                await reflector.synced.wait()
             yield reflector, snapshot
 
 
@@ -267,5 +268,6 @@ async def test_a_replica_has_not_caught_up_with_a_history_that_it_has_not_seen(s
         await eventually(lambda: names(snapshot), lambda found: "lost" in found)
         await server.hang(CLAIMS)
         server.restore(backup, watches_end=False)
-        await asyncio.wait_for(reflector.catch_up(), 20)
+        async with asyncio.timeout(20):
+            await reflector.catch_up()
         assert names_of(snapshot) == {"old"}

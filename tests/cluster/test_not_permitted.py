@@ -36,8 +36,10 @@ async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> No
             reflector = Reflector(client, VOLUMES, Seen(), optional=True)
             with capture_logs() as logs:
                 observing = asyncio.ensure_future(reflector.run())
-                await asyncio.wait_for(reflector.synced.wait(), 5)
-                await asyncio.wait_for(reflector.catch_up(), 5)
+                async with asyncio.timeout(5):
+                    await reflector.synced.wait()
+                async with asyncio.timeout(5):
+                    await reflector.catch_up()
                 observing.cancel()
     finally:
         await runner.cleanup()
@@ -53,9 +55,11 @@ async def test_who_catches_up_does_not_wait_for_the_next_time_the_kind_is_asked_
         server.fault = lambda _: failed(status, "not yet")
         reflector = Reflector(client, TAINT_RULES, Seen(), optional=True)
         async with beside(reflector.run()):
-            await asyncio.wait_for(reflector.synced.wait(), 5)
+            async with asyncio.timeout(5):
+                await reflector.synced.wait()
             server.fault = lambda _: None
             began = time.monotonic()
-            await asyncio.wait_for(reflector.catch_up(), 30)
+            async with asyncio.timeout(30):
+                await reflector.catch_up()
             assert reflector.listed
             assert time.monotonic() - began < 2

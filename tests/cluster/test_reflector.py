@@ -44,8 +44,10 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
     async with beside(reflector.run()):
-        await asyncio.wait_for(reflector.synced.wait(), 10)
-        await asyncio.wait_for(reflector.catch_up(), 10)
+        async with asyncio.timeout(10):
+            await reflector.synced.wait()
+        async with asyncio.timeout(10):
+            await reflector.catch_up()
 
 
 @pytest.mark.parametrize("few", [-1, 500])
@@ -54,11 +56,13 @@ async def test_catching_up_ends_when_all_before_it_was_observed(client: Client, 
     seen = Seen()
     reflector = Reflector(client, CLASSES, seen, few=few, proof=60.0)
     async with beside(reflector.run()):
-        await asyncio.wait_for(reflector.synced.wait(), 10)
+        async with asyncio.timeout(10):
+            await reflector.synced.wait()
         await client.create(CLASSES, a_class(f"caught-up-{few}"))
         # The server's version moves by objects of other kinds, too, which the watch does not show.
         await client.create(NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"other-{few}"}})
-        await asyncio.wait_for(reflector.catch_up(), 10)
+        async with asyncio.timeout(10):
+            await reflector.catch_up()
         assert await seen.has(f"caught-up-{few}")
     await client.delete(CLASSES, f"caught-up-{few}")
     await client.delete(NODES, f"other-{few}")

@@ -186,7 +186,8 @@ async def test_a_stand_by_that_waited_long_keeps_the_lease(server: ApiServer) ->
     async with replica(server, QUICK, CycleSettings(stuck=3.0, quiet=1.5, longest=1.5)) as app:
         await asyncio.sleep(3.5)
         hold(server, "")
-        await asyncio.wait_for(app.lease.gained.wait(), 10)
+        async with asyncio.timeout(10):
+            await app.lease.gained.wait()
         await asyncio.sleep(2.0)
         assert app.lease.held() > 1.5
 
@@ -205,7 +206,8 @@ async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
             while time.monotonic() < end:
                 sum(range(1000))
             assert holder(server) == ""
-            await asyncio.wait_for(app.lease.lost.wait(), 1)
+            async with asyncio.timeout(1):
+                await app.lease.lost.wait()
 
 
 @pytest.mark.slow

@@ -48,7 +48,8 @@ class SmallPlugin:
         self.server.add_insecure_port(f"unix:{self.endpoint}")
         self.server.add_insecure_port(f"unix:{root / 'plugins_registry' / f'{DRIVER}-reg.sock'}")
         await self.server.start()
-        await asyncio.wait_for(self.accepted.wait(), 10)
+        async with asyncio.timeout(10):
+            await self.accepted.wait()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -74,11 +74,13 @@ async def test_components_end_with_their_owner(binaries: Binaries, word: signal.
         start_new_session=True,
     )
     assert owner.stdout is not None
-    folder, *pids = (await asyncio.wait_for(owner.stdout.readline(), 60)).decode().split()
+    async with asyncio.timeout(60):
+        folder, *pids = (await owner.stdout.readline()).decode().split()
     components = [psutil.Process(int(pid)) for pid in pids]
     assert len(components) == 2
     owner.send_signal(word)
-    await asyncio.wait_for(owner.wait(), 20)
+    async with asyncio.timeout(20):
+        await owner.wait()
     _, alive = await asyncio.to_thread(psutil.wait_procs, components, 10)
     assert not alive
     if word == signal.SIGINT:

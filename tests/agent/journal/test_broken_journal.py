@@ -135,7 +135,8 @@ async def test_an_agent_whose_journal_breaks_ends_with_the_reason_and_the_next_o
             claim = await node.claim(namespace, "mine", "gpu-0")
             assert await node.prepared(claim) == ""
             damage(options.state_dir / "journal.db")
-            said, _ = await asyncio.wait_for(agent.communicate(), 30)
+            async with asyncio.timeout(30):
+                said, _ = await agent.communicate()
         finally:
             if agent.returncode is None:
                 agent.kill()
