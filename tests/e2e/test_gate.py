@@ -63,6 +63,18 @@ async def test_pods_without_managed_claims_lose_the_gate_at_once(team: Tenant, o
     await team.end_by_force("other")
 
 
+async def test_a_pod_is_nominated_for_the_node_of_its_devices(team: Tenant) -> None:
+    """So kube-scheduler looks at one node, and not at all of them. This pod waits for another scheduler, which never comes."""
+    await team.make(claim("npu", request(NPU)))
+    await team.make(pod("p", "npu", schedulerName="nobody"))
+
+    found = await eventually(lambda: team.pod("p"), lambda found: not gates(found))
+
+    [device] = devices(await team.claim("npu"))
+    assert device.startswith(found["status"]["nominatedNodeName"] + "/")
+    await team.end_by_force("p")
+
+
 async def test_other_gates_go_first(team: Tenant) -> None:
     """A queue's gate beside ours: the pod is no demand until that one is gone."""
     await team.make(claim("held", request(NPU)))

@@ -96,7 +96,7 @@ class TenantBounds:
         assert done["spec"]["schedulingGates"] == [GATES[0]]
         await tenant.user.patch(path, {"spec": {"containers": image}})
 
-    async def test_of_a_status_the_operator_says_why_a_pod_behind_its_gate_is_not_scheduled(
+    async def test_of_a_status_the_operator_says_why_a_pod_behind_its_gate_is_not_scheduled_and_where_it_will_be(
         self, tenant: Tenant
     ) -> None:
         """And nothing that kubelet or a scheduler says."""
@@ -106,7 +106,6 @@ class TenantBounds:
         shown = condition | {"reason": "Unschedulable", "message": "no node has such devices"}
         for change in (
             {"status": {"phase": "Failed"}},
-            {"status": {"nominatedNodeName": "n"}},
             {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
             {"status": {"conditions": [shown | {"status": "True"}]}},
             {"status": {"conditions": [shown, {"type": "Ready", "status": "True"}]}},
@@ -115,11 +114,14 @@ class TenantBounds:
         ):
             with refused("changes nothing of a pod's status but why it is not scheduled"):
                 await tenant.operator.patch(path, change)
-        done = await tenant.operator.patch(path, {"status": {"conditions": [shown]}})
-        assert done["status"]["conditions"] == [shown]
+        wanted = {"conditions": [shown], "nominatedNodeName": "n"}
+        done = await tenant.operator.patch(path, {"status": wanted})
+        assert {key: done["status"][key] for key in wanted} == wanted
         await tenant.user.patch(path.removesuffix("/status"), {"spec": {"schedulingGates": []}})
         with refused("changes nothing of a pod's status"):
             await tenant.operator.patch(path, {"status": {"conditions": [condition]}})
+        with refused("changes nothing of a pod's status"):
+            await tenant.operator.patch(path, {"status": {"nominatedNodeName": "another"}})
 
     async def test_the_operator_writes_a_rank_table_where_a_pod_asks_for_it_and_no_other_annotation(
         self, tenant: Tenant

@@ -77,6 +77,15 @@ class Place:
         except Missing:
             return None
 
+    async def nominated_by(self, name: str) -> str:
+        """Return who wrote of a pod's status for which node it is nominated; binding empties the field itself."""
+        found = await self.client.get(PODS, name, namespace=self.namespace)
+        return next(
+            each["manager"]
+            for each in found["metadata"]["managedFields"]
+            if "f:nominatedNodeName" in each["fieldsV1"].get("f:status", {})
+        )
+
     async def bind(self, pod: Pod, node: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
@@ -112,6 +121,35 @@ class Reserving:
         found = await place.claim_of(pod)
         assert found is not None
         assert (found.version, found.allocated_by) == (claim.version, "apportion-operator")
+
+    async def test_kube_scheduler_nominates_no_node_where_we_have(self, place: Place) -> None:
+        """Its own write of the pod's status before it binds is left out, so that a pod costs no more requests."""
+        for name, node in (("ours", "reserved-large"), ("its-own", "")):
+            pod, _ = await place.allocated(name, "reserved-large")
+            await place.writer.ungate(pod, node=node)
+            assert (await place.bound(name)).node == "reserved-large"
+            nominated_by = await place.nominated_by(name)
+            assert nominated_by == ("apportion-operator" if node else "kube-scheduler")
+
+    async def test_a_nomination_binds_nobody(self, place: Place) -> None:
+        """A pod that does not fit there has another node, as one without a nomination."""
+        pod, _ = await place.allocated("p", "reserved-large", cpu="2")
+        await place.writer.ungate(pod, node="reserved-small")
+        assert (await place.bound("p")).node == "reserved-large"
+
+    async def test_kube_scheduler_takes_a_nomination_back_with_the_devices(self, place: Place) -> None:
+        """Else the node's cpu would be kept for a pod that has nothing there."""
+        pod, _ = await place.allocated("p", "reserved-small", cpu="2")
+        await place.writer.ungate(pod, node="reserved-small")
+        await eventually(
+            lambda: place.claim_of(pod), lambda found: found is not None and found.allocation is None
+        )
+
+        async def nominated() -> str:
+            found = await place.client.get(PODS, "p", namespace=place.namespace)
+            return str(found["status"].get("nominatedNodeName", ""))
+
+        await eventually(nominated, lambda node: node == "")
 
     async def test_a_gated_pod_is_not_bound(self, place: Place) -> None:
         """So the reservation of a gated pod says that nobody uses the devices."""

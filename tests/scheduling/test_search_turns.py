@@ -11,19 +11,22 @@ from apportion.scheduling.cycle import LONGEST, Cycle
 from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from tests.clock import Clock, Ticking
 from tests.observedcluster import ObservedCluster, request
+from tests.quota.tenants import namespace, quota
+from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.reserving import on
 from tests.scheduling.test_closest_in_steps import fleet_of
 
 pytestmark = pytest.mark.slow
 
 NODES = 24
+PROFILES = 'device.attributes["gpu.apportion.dev"].?profile.orValue("") in ["1g.10gb", "1g.20gb"]'
 
 
-def unlike() -> ObservedCluster:
+def unlike(nodes: int = NODES) -> ObservedCluster:
     """Return nodes of which no two have the same partitions in use, by a clock that ticks."""
-    world = fleet_of(NODES)
+    world = fleet_of(nodes)
     world.clock = Ticking()
-    for number in range(NODES):
+    for number in range(nodes):
         for place in range(number.bit_length()):
             if number >> place & 1:
                 used = world.claim(f"used-{number}-{place}", request("mig"))
@@ -79,6 +82,28 @@ async def test_of_one_namespace_that_waits_for_many_each_is_served(unanswered: C
         if world.places().keys() >= {*names}:
             return
     raise AssertionError(world.places())
+
+
+async def test_no_step_grows_with_the_nodes_that_are_searched_for_what_a_quota_leaves(
+    unanswered: Client,
+) -> None:
+    """A claim for partitions of a card gets those of another profile than it would have got."""
+    longest = []
+    for nodes in (16, 64):
+        world = unlike(nodes)
+        world.device_class("any", PROFILES)
+        namespace(world, "limited", team="limited")
+        small = {"name": "small", "deviceClass": "any", "profile": "1g.10gb", "limit": 2}
+        quota(world, "limited", small, team="limited")
+        cycle = served_before(world, unanswered)
+        world.claim("c", request("any", count=4), namespace="limited")
+        world.pod("p", "c", gates=(GATE,), namespace="limited")
+        longest.append(longest_step(cycle))
+        claim = world.snapshot.claim("limited", "c")
+        allocation = world.snapshot.allocation(claim) if claim is not None else None
+        assert allocation is not None
+        assert {each.device.name.split("-")[3] for each in allocation.results} == {"1g20gb"}
+    assert longest[1] < 1.5 * longest[0], longest
 
 
 def searched(turns: SearchTurns, clock: Clock, key: str, steps: int, namespace: str = "team") -> bool:

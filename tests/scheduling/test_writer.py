@@ -94,6 +94,28 @@ async def test_only_our_gate_goes(client: Client, writer: Writer, namespace: str
         await writer.ungate(pod)
 
 
+@pytest.mark.parametrize(("node", "nominated"), [("n1", "n1"), ("no node's name", None), ("", None)])
+async def test_the_node_is_nominated_before_the_gate_goes(
+    client: Client, writer: Writer, namespace: str, node: str, nominated: str | None
+) -> None:
+    """A nomination that the API server refuses keeps no pod from starting."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "schedulerName": "nobody",
+            "schedulingGates": [{"name": GATE}],
+            "containers": [{"name": "c", "image": "none"}],
+        },
+    }
+    pod = Pod.from_json(await client.create(PODS, body, namespace=namespace))
+    await writer.ungate(pod, node=node)
+    found = await client.get(PODS, "p", namespace=namespace)
+    assert found["status"].get("nominatedNodeName") == nominated
+    assert Pod.from_json(found).gates == ()
+
+
 async def test_a_rank_table_comes_with_the_end_of_the_gate(
     client: Client, writer: Writer, namespace: str
 ) -> None:

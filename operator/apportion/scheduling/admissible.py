@@ -4,20 +4,32 @@ In: a demand, the decision of the allocator for it. Out: the decision, or anothe
 exception, where there is none.
 """
 
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.finished import finished
 from apportion.allocator.terms import Terms
 from apportion.api.claimconfig import check_allocation, without_shares
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
+from apportion.scheduling.asking import ChangedMeanwhile
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.waiting import WaitingDemand
+
+Search = Callable[[Demand, Terms], Generator[None, None, bool]]
+"""Searches the nodes that the allocator will search for a demand; says whether something changed meanwhile."""
+
+
+def _at_once(_asked: Demand, _terms: Terms) -> Generator[None, None, bool]:
+    """Leave the search to the allocator."""
+    yield from ()
+    return False
 
 
 class Admissible:
@@ -31,23 +43,38 @@ class Admissible:
     def of(
         self, demand: WaitingDemand, asked: Demand, terms: Terms, decision: Decision, shape: Shape | None
     ) -> Decision:
-        """Return the decision, or another one that is admissible. Raises BrokenInput (no agent would prepare it) or OverLimit.
+        """Return the result of `steps`, where all nodes are searched in one of them."""
+        return finished(self.steps(demand, asked, terms, decision, shape, _at_once))
 
-        `asked`: what the allocator was asked. `shape`: of the demand as it is written.
+    def steps(
+        self,
+        demand: WaitingDemand,
+        asked: Demand,
+        terms: Terms,
+        decision: Decision,
+        shape: Shape | None,
+        search: Search,
+    ) -> Generator[None, None, Decision]:
+        """Return the decision, or another one that is admissible; yields while nodes are searched for that.
+
+        `asked`: what the allocator was asked. `shape`: of the demand as it is written. Raises BrokenInput (no agent would prepare it),
+        OverLimit, ChangedMeanwhile, and what `search` raises.
         """
 
-        def choose(claims: tuple[Claim, ...]) -> Decision | None:
+        def choose(claims: tuple[Claim, ...]) -> Generator[None, None, Decision | None]:
             less = replace(asked, claims=claims)
+            if (yield from search(less, terms)):
+                raise ChangedMeanwhile(demand.key)
             return decide(self._snapshot.state, less, terms, prefer=self._candidates.idle)
 
         try:
             self.check(demand, decision)
         except BrokenInput:
-            other = choose(self.without_shares(demand).asked)
+            other = yield from choose(self.without_shares(demand).asked)
             if other is None:
                 raise
             decision = other
-        chosen = self._quotas.within(demand, decision, choose, shape)
+        chosen = yield from self._quotas.within(demand, decision, choose, shape)
         self.check(demand, chosen)
         return chosen
 

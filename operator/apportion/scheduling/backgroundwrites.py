@@ -22,6 +22,7 @@ from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtak
 from apportion.scheduling import events
 from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.extendedresources import Template
+from apportion.scheduling.noderoom import promised_node
 from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
@@ -218,7 +219,7 @@ class BackgroundWrites:
 
     async def _ungate(self, pod: Pod, rank_table: str) -> None:
         try:
-            await self._writer.ungate(pod, rank_table)
+            await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
         except NotLeading:
             self._ungating.discard(pod.uid)
         except ApiError as error:

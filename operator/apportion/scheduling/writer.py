@@ -18,7 +18,7 @@ from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
-from apportion.errors import Missing, Overtaken
+from apportion.errors import ApiError, Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
 
@@ -158,13 +158,21 @@ class Writer:
             with suppress(Missing):
                 await self._finalizers(claim, claim.version, kept)
 
-    async def ungate(self, pod: Pod, rank_table: str = "") -> None:
-        """Remove our gate, and write the rank table that the pod asked for, if there is one; raises Overtaken when the pod is another one or its gates changed."""
+    async def ungate(self, pod: Pod, rank_table: str = "", node: str = "") -> None:
+        """Remove our gate, and write the rank table that the pod asked for, if there is one; raises Overtaken when the pod is another one or its gates changed.
+
+        Before, `node` is nominated, if one is given: kube-scheduler then looks at that node first, and at no other where the pod fits there
+        (KEP-5278). Pods start without it, too, so that nothing which keeps it from being written keeps the gate.
+        """
         changes = [{"op": "remove", "path": _gate_of(pod)}]
         if rank_table:
             path = f"/metadata/annotations/{HCCL_RANK_TABLE.replace('/', '~1')}"
             changes.append({"op": "add", "path": path, "value": rank_table})
         async with self._turns.of(pod.namespace):
+            if node:
+                nominated = {"op": "add", "path": "/status/nominatedNodeName", "value": node}
+                with suppress(ApiError):
+                    await self._gated(pod, [nominated], sub="status")
             await self._gated(pod, changes)
 
     async def show(self, pod: Pod, why: str) -> None:

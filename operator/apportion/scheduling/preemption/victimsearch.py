@@ -158,7 +158,7 @@ class VictimSearch:
                 continue
             decision = _together(_decisions(victims))
             try:
-                self._decider.quotas.within(demand, decision, lambda _: None)
+                self._decider.quotas.check_chosen(demand, decision)
                 for member, own in zip(preemptor.members, _decisions(victims), strict=True):
                     self._decider.admissible.check(member, own)
             except (BrokenInput, OverLimit):

@@ -4,7 +4,7 @@ In: demands, decisions. Out: the demand without alternatives that are ruled out,
 that waits for its quota costs a pass one look-up: nothing is asked of the allocator before the use or the spec of the quota changes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -167,30 +167,33 @@ class Admission:
 
     # After devices were chosen. -----------------------------------------------------------------------------------
 
+    def check_chosen(self, demand: WaitingDemand, decision: Decision) -> None:
+        """Raise OverLimit where the devices that were chosen for a demand exceed a limit."""
+        use = self.use(demand.claims[0].namespace)
+        if use is not None and (excess := self._excess(use, demand, decision)) is not None:
+            raise OverLimit(excess)
+
     def within(
         self,
         demand: WaitingDemand,
         decision: Decision,
-        choose: Callable[[tuple[Claim, ...]], Decision | None],
+        choose: Callable[[tuple[Claim, ...]], Generator[None, None, Decision | None]],
         shape: object | None = None,
-    ) -> Decision:
-        """Return the decision, or one that takes less where it exceeds a limit. Raises OverLimit where there is none.
-
-        `choose` decides for claims that ask for less than the demand's.
-        """
+    ) -> Generator[None, None, Decision]:
+        """Return the decision, or one that takes less, by `choose` for claims that ask for less, where it exceeds a limit. Raises OverLimit where there is none."""
         use = self.use(demand.claims[0].namespace)
         if use is None:
             return decision
         first: Excess | None = None
         asked, device = demand.asked, self._snapshot.devices.device
         for _ in range(TRIES):
-            excess = use.excess(self.amounts(use, demand.claims, decision.allocations))
+            excess = self._excess(use, demand, decision)
             if excess is None:
                 return decision
             first = first or excess
             left = (excess.resource.limit or 0) - excess.used
             smaller = narrowed(asked, decision.allocations, excess.resource, left, device)
-            other = choose(smaller) if smaller is not None else None
+            other = (yield from choose(smaller)) if smaller is not None else None
             if smaller is None or other is None:
                 break
             asked, decision = smaller, other
@@ -200,6 +203,9 @@ class Admission:
             answer = _Answer(use, use.version, shape, first)
             self._refused[use.name, shape] = answer, self._snapshot.retry_epoch
         raise OverLimit(first)
+
+    def _excess(self, use: QuotaUse, demand: WaitingDemand, decision: Decision) -> Excess | None:
+        return use.excess(self.amounts(use, demand.claims, decision.allocations))
 
     def amounts(self, use: QuotaUse, claims: Sequence[Claim], allocations: Sequence[Allocation]) -> list[int]:
         """Return what allocations of claims take of each resource of a quota."""
