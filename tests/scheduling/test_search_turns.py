@@ -14,7 +14,7 @@ from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.reserving import on
-from tests.scheduling.test_closest_in_steps import fleet_of
+from tests.scheduling.test_closest_in_steps import fleet_of, node
 
 pytestmark = pytest.mark.slow
 
@@ -84,26 +84,65 @@ async def test_of_one_namespace_that_waits_for_many_each_is_served(unanswered: C
     raise AssertionError(world.places())
 
 
+def limited(nodes: int) -> ObservedCluster:
+    """Return unlike nodes, and a namespace whose quota leaves two partitions of the smaller one of two profiles."""
+    world = unlike(nodes)
+    world.device_class("any", PROFILES)
+    namespace(world, "limited", team="limited")
+    small = {"name": "small", "deviceClass": "any", "profile": "1g.10gb", "limit": 2}
+    quota(world, "limited", small, team="limited")
+    return world
+
+
+def asks_for_more(world: ObservedCluster) -> None:
+    """Let a pod wait for four partitions of a card, which would be the smaller ones."""
+    world.claim("c", request("any", count=4), namespace="limited")
+    world.pod("p", "c", gates=(GATE,), namespace="limited")
+
+
+def profiles(world: ObservedCluster) -> set[str]:
+    """Return the profiles that the pod has got."""
+    claim = world.snapshot.claim("limited", "c")
+    allocation = world.snapshot.allocation(claim) if claim is not None else None
+    assert allocation is not None
+    return {each.device.name.split("-")[3] for each in allocation.results}
+
+
 async def test_no_step_grows_with_the_nodes_that_are_searched_for_what_a_quota_leaves(
     unanswered: Client,
 ) -> None:
     """A claim for partitions of a card gets those of another profile than it would have got."""
     longest = []
     for nodes in (16, 64):
-        world = unlike(nodes)
-        world.device_class("any", PROFILES)
-        namespace(world, "limited", team="limited")
-        small = {"name": "small", "deviceClass": "any", "profile": "1g.10gb", "limit": 2}
-        quota(world, "limited", small, team="limited")
+        world = limited(nodes)
         cycle = served_before(world, unanswered)
-        world.claim("c", request("any", count=4), namespace="limited")
-        world.pod("p", "c", gates=(GATE,), namespace="limited")
+        asks_for_more(world)
         longest.append(longest_step(cycle))
-        claim = world.snapshot.claim("limited", "c")
-        allocation = world.snapshot.allocation(claim) if claim is not None else None
-        assert allocation is not None
-        assert {each.device.name.split("-")[3] for each in allocation.results} == {"1g20gb"}
+        assert profiles(world) == {"1g20gb"}
     assert longest[1] < 1.5 * longest[0], longest
+
+
+async def test_what_a_quota_leaves_is_found_though_nodes_change_all_the_time(unanswered: Client) -> None:
+    """At whichever step the best of them is closed, another one is taken."""
+    alone = limited(6)
+    asks_for_more(alone)
+    alone.cycle(unanswered).once()
+    best = alone.places()["c"]
+    assert best is not None
+    for at in range(1000):
+        world = limited(6)
+        asks_for_more(world)
+        is_closed = False
+        for step, _ in enumerate(world.cycle(unanswered)._pass(longest=1e9, evaluates=False)):
+            node(world, "another", unschedulable=step % 2 == 0)
+            if step == at and "c" not in world.places():
+                node(world, best, unschedulable=True)
+                is_closed = True
+        assert profiles(world) == {"1g20gb"}
+        if not is_closed:
+            assert at > 12
+            return
+        assert world.places()["c"] != best
 
 
 def searched(turns: SearchTurns, clock: Clock, key: str, steps: int, namespace: str = "team") -> bool:

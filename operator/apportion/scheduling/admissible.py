@@ -16,20 +16,19 @@ from apportion.api.claimconfig import check_allocation, without_shares
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling.asking import ChangedMeanwhile
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.waiting import WaitingDemand
 
-Search = Callable[[Demand, Terms], Generator[None, None, bool]]
-"""Searches the nodes that the allocator will search for a demand; says whether something changed meanwhile."""
+Search = Callable[[Demand, Terms], Generator[None, None, Demand | None]]
+"""Searches the nodes that the allocator will search for a demand; returns what to ask of it then, None where no node is left."""
 
 
-def _at_once(_asked: Demand, _terms: Terms) -> Generator[None, None, bool]:
+def _at_once(asked: Demand, _terms: Terms) -> Generator[None, None, Demand]:
     """Leave the search to the allocator."""
     yield from ()
-    return False
+    return asked
 
 
 class Admissible:
@@ -58,13 +57,13 @@ class Admissible:
         """Return the decision, or another one that is admissible; yields while nodes are searched for that.
 
         `asked`: what the allocator was asked. `shape`: of the demand as it is written. Raises BrokenInput (no agent would prepare it),
-        OverLimit, ChangedMeanwhile, and what `search` raises.
+        OverLimit, and what `search` does.
         """
 
         def choose(claims: tuple[Claim, ...]) -> Generator[None, None, Decision | None]:
-            less = replace(asked, claims=claims)
-            if (yield from search(less, terms)):
-                raise ChangedMeanwhile(demand.key)
+            less = yield from search(replace(asked, claims=claims), terms)
+            if less is None:
+                return None
             return decide(self._snapshot.state, less, terms, prefer=self._candidates.idle)
 
         try:

@@ -4,6 +4,7 @@ In: what is to be asked of the allocator. Out: the same, after the searches; ask
 """
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import TypeVar
 
 from apportion.allocator.allocate import catching_up, draws_together
@@ -72,6 +73,23 @@ class Asking:
         if stopped is not None:
             raise stopped
         return changed
+
+    def still(
+        self, waiting: WaitingDemand, asked: Demand, terms: Terms, ask: Callable[[], Demand | str]
+    ) -> Generator[None, None, Demand | None]:
+        """Search for a part of what `ask` said before. Return it, on those of its nodes of which `ask` speaks still; None: of none.
+
+        Raises ChangedMeanwhile and SearchStopped.
+        """
+        if not (yield from self.search(waiting, asked, terms)):
+            return asked
+        if not is_current(waiting, self._snapshot):
+            raise ChangedMeanwhile(waiting.key)
+        now = ask()
+        if isinstance(now, str):
+            return None
+        nodes = (now.nodes or frozenset()) & (asked.nodes or frozenset())
+        return replace(now, claims=asked.claims, nodes=nodes) if nodes else None
 
     def undisturbed(self, steps: Generator[None, None, Result]) -> Generator[None, None, Result | None]:
         """Return the result of steps that hold only as long as nothing changes; yields after each. None: something changed meanwhile."""
