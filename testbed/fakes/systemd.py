@@ -222,15 +222,17 @@ def main() -> None:
     # What daemonizes stays a child of this process, as processes of a unit stay in its control group.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     bus = Bus(Path(sys.argv[1]))
-    ended, rebooted = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGHUP, lambda *_: rebooted.set())
+    # No Event: a handler that runs while this thread waits for one could have to wait for a lock that this thread has.
+    came: set[int] = set()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda each, _: came.add(each))
     threading.Thread(target=bus.serve_forever, daemon=True).start()
-    while not ended.wait(_LOOK_SECONDS):
+    while signal.SIGTERM not in came:
+        time.sleep(_LOOK_SECONDS)
         for unit in list(bus.manager.units.values()):
             unit.supervise()
-        if rebooted.is_set():
-            rebooted.clear()
+        if signal.SIGHUP in came:
+            came.remove(signal.SIGHUP)
             bus.manager.stop_all()
     bus.manager.stop_all()
 

@@ -30,16 +30,22 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Fork process 1 and wait for its end; its id is in FOLDER/init, and FOLDER/ready appears when all is mounted."""
+    """Fork process 1 and wait for its end; its id is in FOLDER/init, and FOLDER/ready appears when all is mounted and that is written."""
     folder = Path(sys.argv[1])
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)
+    written, write = os.pipe()
     child = os.fork()
     if child == 0:
         syscalls.die_with_parent(signal.SIGKILL)
+        os.close(write)
         _mounts(folder)
+        os.read(written, 1)
+        os.close(written)
         (folder / READY).touch()
         _reap()
+    os.close(written)
     (folder / "init").write_text(str(child))
+    os.close(write)
     _, status = os.waitpid(child, 0)
     sys.exit(os.waitstatus_to_exitcode(status) and 1)
 
