@@ -44,11 +44,9 @@ class Asking:
     ) -> Generator[None, None, Demand | str]:
         """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile and SearchStopped."""
         asked = ask()
-        if isinstance(asked, Demand) and (yield from self.search(demand, asked, terms)):
-            if not is_current(demand, self._snapshot):
-                raise ChangedMeanwhile(demand.key)
-            asked = ask()
-        return asked
+        return (
+            (yield from self._after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked
+        )
 
     def search(self, waiting: WaitingDemand, asked: Demand, terms: Terms) -> Generator[None, None, bool]:
         """Search the nodes that the allocator will search for a demand; yields after each. Says whether something changed meanwhile.
@@ -74,22 +72,30 @@ class Asking:
             raise stopped
         return changed
 
-    def still(
-        self, waiting: WaitingDemand, asked: Demand, terms: Terms, ask: Callable[[], Demand | str]
+    def about_less(
+        self, waiting: WaitingDemand, less: Demand, terms: Terms, ask: Callable[[], Demand | str]
     ) -> Generator[None, None, Demand | None]:
-        """Search for a part of what `ask` said before. Return it, on those of its nodes of which `ask` speaks still; None: of none.
+        """Search for less than what `ask` said. Return it, on those of its nodes that `ask` names after the search; None: it names none of them.
 
         Raises ChangedMeanwhile and SearchStopped.
         """
+        now = yield from self._after_search(waiting, less, terms, ask)
+        if now is less:
+            return less
+        if isinstance(now, str):
+            return None
+        nodes = (now.nodes or frozenset()) & (less.nodes or frozenset())
+        return replace(now, claims=less.claims, nodes=nodes) if nodes else None
+
+    def _after_search(
+        self, waiting: WaitingDemand, asked: Demand, terms: Terms, ask: Callable[[], Demand | str]
+    ) -> Generator[None, None, Demand | str]:
+        """Return what is asked after its nodes were searched: the same, or what `ask` says then if something changed meanwhile."""
         if not (yield from self.search(waiting, asked, terms)):
             return asked
         if not is_current(waiting, self._snapshot):
             raise ChangedMeanwhile(waiting.key)
-        now = ask()
-        if isinstance(now, str):
-            return None
-        nodes = (now.nodes or frozenset()) & (asked.nodes or frozenset())
-        return replace(now, claims=asked.claims, nodes=nodes) if nodes else None
+        return ask()
 
     def undisturbed(self, steps: Generator[None, None, Result]) -> Generator[None, None, Result | None]:
         """Return the result of steps that hold only as long as nothing changes; yields after each. None: something changed meanwhile."""

@@ -166,7 +166,7 @@ class Decider:
         if isinstance(answer, Refusal):
             # A planned refusal keeps what others of this shape may have been promised.
             return (yield from self._without(demand, capacity, None if planned else shape, answer))
-        search = partial(self._asking.still, demand, ask=partial(self.candidates.ask, demand, capacity))
+        search = partial(self._asking.about_less, demand, ask=partial(self.candidates.ask, demand, capacity))
         chosen = yield from self.admissible.steps(demand, asked, terms, answer, as_written, search)
         if (planned and chosen is not answer) or self.planner.is_late(demand.key):
             # It may have what others were promised, and those who were refused for these may be served.
@@ -205,7 +205,7 @@ class Decider:
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             if decision is not None:
                 try:
-                    search = partial(self._asking.still, demand, ask=ask)
+                    search = partial(self._asking.about_less, demand, ask=ask)
                     decision = yield from self.admissible.steps(part, asked, terms, decision, None, search)
                 except OverLimit:
                     continue
