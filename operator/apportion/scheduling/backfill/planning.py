@@ -12,6 +12,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
+from apportion.api.contract import HELD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
@@ -89,6 +90,23 @@ def basis(found: ReservationPlan, head: Head, candidates: Candidates, snapshot: 
         return None
     # A view stays as long as nothing changes that is published of the devices.
     return query, asked.excluded, [state.view(node) for node in found.nodes]
+
+
+def is_unsettled(found: ReservationPlan, snapshot: Snapshot) -> bool:
+    """Say whether what is shown of a plan's devices is about to change: slices are being written anew, or devices are free once kubelet has unprepared them.
+
+    Agents write the slices of a node one after the other, kubelet deletes them at its start, and the claim of a pod that was deleted by
+    force may still be prepared (`apportion.dev/held`).
+    """
+    known = snapshot.state.names()
+    if not all(node in known for node in found.nodes):
+        return False
+    shown = [snapshot.devices.published(result.device) for result in found.results]
+    return (
+        any(snapshot.state.view(node).incomplete is not None for node in found.nodes)
+        or None in shown
+        or any(taint.key == HELD for row in shown if row is not None for taint in row[0].taints)
+    )
 
 
 def awaited(found: ReservationPlan, snapshot: Snapshot) -> list[Pod]:

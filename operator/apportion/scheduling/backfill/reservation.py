@@ -42,6 +42,8 @@ class Reservation:
     """What decided, beside who holds them, which devices its plan chose; None: that is not known."""
     changed: float = -math.inf
     """When something last changed on its nodes, by the clock, since it was made."""
+    unsettled: float | None = None
+    """Since when its nodes show too little for it, which `planning.is_unsettled` expects to change, by the clock."""
 
     name: str = field(init=False)
     """The name of the DeviceHold that shows it."""

@@ -23,7 +23,7 @@ from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.planning import awaited, basis, circumstances, plan, room
+from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, plan, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
@@ -96,7 +96,7 @@ class Reservations(ReservedDevices):
             is_over = start is not None and start < self._now()
             changed = is_over or touched is None or touched & each.plan.nodes
             each.changed = self._clock() if changed else each.changed
-            if changed or (head is not None and head != former):
+            if changed or each.unsettled is not None or (head is not None and head != former):
                 self._plan_on_its_nodes(key, each)
 
     def has_place(self, head: Head) -> bool:
@@ -219,13 +219,22 @@ class Reservations(ReservedDevices):
         known = former.places[0].decision if now is not None and now == reservation.basis else None
         found = self._planned(head, former.nodes, known)
         if found is None:
-            self.drop(key)  # it fits there no more
+            self._keep_or_drop(key, reservation)
             return
+        reservation.unsettled = None
         if is_same(found, former):
             self._keep_room(reservation, found)
         else:
             self._put(reservation, found)
         reservation.basis = now
+
+    def _keep_or_drop(self, key: str, reservation: Reservation) -> None:
+        """End a reservation that fits on its nodes no more; one that probably fits there again in a moment only if it does not within REPLANNED."""
+        since = reservation.unsettled if reservation.unsettled is not None else self._clock()
+        if is_unsettled(reservation.plan, self._snapshot) and self._clock() - since < REPLANNED:
+            reservation.unsettled, reservation.basis = since, None
+        else:
+            self.drop(key)
 
     def _planned(
         self, head: Head, only: frozenset[str] | None, known: Decision | None = None
@@ -267,7 +276,7 @@ class Reservations(ReservedDevices):
         for each in self._below(reservation.head):
             if not devices.isdisjoint(result.device for result in each.plan.results):
                 self.drop(key_of(each.head))
-        reservation.plan, reservation.basis = found, None
+        reservation.plan, reservation.basis, reservation.unsettled = found, None, None
         self._snapshot.state.hold(reservation.key, found.results)
         self._keep_room(reservation, found)
         demands = members_of(reservation.head)
