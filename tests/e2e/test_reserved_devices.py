@@ -27,6 +27,33 @@ async def test_a_large_pod_is_overtaken_only_by_pods_that_end_before_and_starts_
     await large_pod_is_served(team, reserved_class)
 
 
+async def test_slices_that_are_written_anew_let_nobody_overtake(
+    installation: Installation, team: Tenant, reserved_class: str
+) -> None:
+    """Kubelet deletes the slices of its node at its start, and the agent writes all nine of them again."""
+    await comes(team, "old", reserved_class, 5, "1h")
+    await team.running("old")
+    await comes(team, "large", reserved_class, 8)
+    await team.event("large", "Reserved")
+    await a_second_later()
+    await comes(team, "silent", reserved_class, 1)
+    await team.event("silent", "ClaimsNotAllocated")
+    api, slices, own = installation.cluster.api, "/apis/resource.k8s.io/v1/resourceslices", "ascend-910b4-a"
+
+    async def shown() -> set[str]:
+        found, _ = await api.items(slices)
+        return {each["metadata"]["uid"] for each in found if each["spec"].get("nodeName") == own}
+
+    former = await shown()
+    await api.delete_all(slices, fieldSelector=f"spec.nodeName={own}")
+    await eventually(shown, lambda now: len(now) == len(former) and now.isdisjoint(former))
+    await team.delete("Pod", "old")
+    await team.running("large")
+    assert devices(await team.claim("silent")) == []
+    await team.delete("Pod", "large")
+    await team.running("silent")
+
+
 async def test_a_runtime_that_nobody_can_read_is_said_on_the_pod_which_runs_all_the_same(
     team: Tenant, reserved_class: str
 ) -> None:
