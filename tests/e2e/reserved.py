@@ -41,15 +41,19 @@ async def a_second_later() -> None:
     await asyncio.sleep(1.0)
 
 
-async def large_pod_is_served(team: Tenant, of: str) -> None:
-    """A large pod is overtaken only by one that has ended before, and starts when the devices are free."""
+async def large_waits(team: Tenant, of: str, *words: str) -> None:
+    """Let `old` run for an hour, `large` wait for its devices and those beside it, with these words in its Event, and `silent` wait behind it."""
     await comes(team, "old", of, 5, "1h")
     await team.running("old")
     await comes(team, "large", of, 8)
-    await team.event("large", "Reserved", "expected to start at", f"{team.namespace}/old")
-
+    await team.event("large", "Reserved", *words)
     await a_second_later()
     await comes(team, "silent", of, 1)
+
+
+async def large_pod_is_served(team: Tenant, of: str) -> None:
+    """A large pod is overtaken only by one that has ended before, and starts when the devices are free."""
+    await large_waits(team, of, "expected to start at", f"{team.namespace}/old")
     await comes(team, "short", of, 1, "10m")
     await team.running("short")
     await team.event("silent", "ClaimsNotAllocated")

@@ -8,7 +8,7 @@ import pytest
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from tests.e2e.clusterobjects import objects
-from tests.e2e.reserved import a_second_later, comes, large_pod_is_served, reserving
+from tests.e2e.reserved import a_second_later, comes, large_pod_is_served, large_waits, reserving
 from tests.e2e.tenant import NPU, OWN, Tenant, chip, claim, devices, pod, request
 from tests.e2e.viewer import answer, viewing
 
@@ -31,12 +31,7 @@ async def test_slices_that_are_written_anew_let_nobody_overtake(
     installation: Installation, team: Tenant, reserved_class: str
 ) -> None:
     """Kubelet deletes the slices of its node at its start, and the agent writes all nine of them again."""
-    await comes(team, "old", reserved_class, 5, "1h")
-    await team.running("old")
-    await comes(team, "large", reserved_class, 8)
-    await team.event("large", "Reserved")
-    await a_second_later()
-    await comes(team, "silent", reserved_class, 1)
+    await large_waits(team, reserved_class)
     await team.event("silent", "ClaimsNotAllocated")
     api, slices, own = installation.cluster.api, "/apis/resource.k8s.io/v1/resourceslices", "ascend-910b4-a"
 
@@ -87,12 +82,7 @@ async def test_what_is_reserved_is_seen_by_who_may_view(
 ) -> None:
     """A pod that says nothing of its end waits for it, one that ends before does not, and the head knows what is held for it and from when on."""
     async with viewing(installation.cluster) as person:
-        await comes(team, "old", reserved_class, 5, "1h")
-        await team.running("old")
-        await comes(team, "large", reserved_class, 8)
-        await team.event("large", "Reserved")
-        await a_second_later()
-        await comes(team, "silent", reserved_class, 1)
+        await large_waits(team, reserved_class)
         silent = await eventually(
             lambda: answer(person, "why", "claim", f"{team.namespace}/silent"),
             lambda found: found is not None and found.get("reason") == "DevicesHeld",

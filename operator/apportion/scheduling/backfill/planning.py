@@ -101,11 +101,9 @@ def is_unsettled(found: ReservationPlan, snapshot: Snapshot) -> bool:
     known = snapshot.state.names()
     if not all(node in known for node in found.nodes):
         return False
-    shown = [snapshot.devices.published(result.device) for result in found.results]
-    return (
-        any(snapshot.state.view(node).incomplete is not None for node in found.nodes)
-        or None in shown
-        or any(taint.key == HELD for row in shown if row is not None for taint in row[0].taints)
+    shown = [snapshot.devices.device(result.device) for result in found.results]
+    return any(snapshot.state.view(node).incomplete is not None for node in found.nodes) or any(
+        device is None or any(taint.key == HELD for taint in device.taints) for device in shown
     )
 
 
