@@ -3,9 +3,10 @@
 In: what is to be asked of the allocator. Out: the same, after the searches; asked anew if something changed meanwhile.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from apportion.allocator.allocate import catching_up, draws_together
 from apportion.allocator.demand import Demand
@@ -17,6 +18,8 @@ from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 Result = TypeVar("Result")
+Lifted: TypeAlias = Callable[[], AbstractContextManager[object]]
+"""Lets the state show, within a block, less than what is held."""
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 - it is no error: the next pass decides
@@ -38,6 +41,8 @@ class Asking:
         self._retaken = retaken
         self._snapshot = snapshot
         self._candidates = candidates
+        self._lifts = 0
+        """By how much searches themselves have moved the state's moment."""
 
     def about(
         self, demand: WaitingDemand, terms: Terms, ask: Callable[[], Demand | str]
@@ -48,16 +53,21 @@ class Asking:
             (yield from self._after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked
         )
 
-    def search(self, waiting: WaitingDemand, asked: Demand, terms: Terms) -> Generator[None, None, bool]:
+    def search(
+        self, waiting: WaitingDemand, asked: Demand, terms: Terms, lifted: Lifted | None = None
+    ) -> Generator[None, None, bool]:
         """Search the nodes that the allocator will search for a demand; yields after each. Says whether something changed meanwhile.
 
-        The room of nodes is read anew then. Raises SearchStopped where the next walk goes on.
+        The room of nodes is read anew then. `lifted`: within it the allocator will be asked, about a few nodes; others see what is held.
+        Raises SearchStopped where the next walk goes on.
         """
-        before, moment = self.seen(), self._snapshot.state.moment
+        before, moment = self.seen(), self._moment
         stopped: SearchStopped | None = None
         try:
             if draws_together(self._snapshot.state, asked, terms):
-                steps = catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
+                steps = (
+                    self._catching_up(asked, terms) if lifted is None else self._under(lifted, asked, terms)
+                )
                 yield from self._turns.steps(waiting.key, waiting.claims[0].namespace, steps)
         except SearchStopped as error:
             stopped = error
@@ -66,11 +76,31 @@ class Asking:
         changed = self.seen() != before
         if changed:
             yield from self._candidates.reading()
-        if self._snapshot.state.moment != moment:
+        if self._moment != moment:
             self._retaken()
         if stopped is not None:
             raise stopped
         return changed
+
+    @property
+    def _moment(self) -> int:
+        """The state's moment, as if no search had moved it."""
+        return self._snapshot.state.moment - self._lifts
+
+    def _catching_up(self, asked: Demand, terms: Terms) -> Iterator[None]:
+        return catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
+
+    def _under(self, lifted: Lifted, asked: Demand, terms: Terms) -> Iterator[None]:
+        """Search as `catching_up` does; between two steps nothing is lifted, so that each begins anew with what was kept of those before."""
+        more = True
+        while more:
+            before = self._snapshot.state.moment
+            with lifted():
+                steps = self._catching_up(asked, terms)
+                more = next(steps, steps) is not steps
+            self._lifts += self._snapshot.state.moment - before
+            if more:
+                yield
 
     def about_less(
         self, waiting: WaitingDemand, less: Demand, terms: Terms, ask: Callable[[], Demand | str]

@@ -154,15 +154,17 @@ class Decider:
         if answer is None and explained:
             idle = self.candidates.idle
             answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=idle)
-            answer = answer or self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
+            answer = answer or (
+                yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
+            )
             if answer is None:
                 self.refusals.refuse_with_shape(demand, alike)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
-            was_asked = not planned
-            answer = self.further.decide(demand, asked, terms, capacity, was_asked=was_asked) or answer
+            further = yield from self.further.decide(demand, asked, terms, capacity, was_asked=not planned)
+            answer = further or answer
         if isinstance(answer, Refusal):
             # A planned refusal keeps what others of this shape may have been promised.
             return (yield from self._without(demand, capacity, None if planned else shape, answer))

@@ -95,8 +95,9 @@ class RefusedShapes:
                 how: Callable[..., Answer | None] = allocate if explains else decide
                 answer = how(self._snapshot.state, asked, terms, prefer=self._decider.candidates.idle)
             if not isinstance(answer, Decision):
-                further = self._decider.further.decide(demand, asked, terms, capacity, was_asked=not shut)
-                answer = further or answer
+                further = self._decider.further
+                found = yield from further.decide(demand, asked, terms, capacity, was_asked=not shut)
+                answer = found or answer
         except Exception:  # noqa: BLE001 - whatever it is, see above
             return None
         if answer is None:

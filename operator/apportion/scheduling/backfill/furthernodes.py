@@ -14,11 +14,13 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.asking import Asking
+from apportion.scheduling.asking import Asking, ChangedMeanwhile
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import WaitingDemand, is_current
+
+_NOWHERE = "no node where pods have to go"
 
 
 class FurtherNodes:
@@ -59,18 +61,41 @@ class FurtherNodes:
         capacity: HostCapacity,
         *,
         was_asked: bool = True,
-    ) -> Decision | None:
-        """Return what a demand gets of what is reserved, or where pods have to go; None: nothing.
+    ) -> Generator[None, None, Decision | None]:
+        """Return what a demand gets of what is reserved, or where pods have to go; None: nothing. Yields while nodes are searched.
 
-        `was_asked`: whether the allocator has just refused what is `asked`; else another refusal stands for it.
+        `was_asked`: whether the allocator has just refused what is `asked`; else another refusal stands for it. Raises ChangedMeanwhile and
+        SearchStopped.
         """
-        found = self._reserved.decide(demand, asked, terms, was_asked=was_asked)
+        found = yield from self._of_reserved(demand, asked, terms, capacity, was_asked=was_asked)
         if found is not None:
             return found
-        further = self._preempting(demand, capacity, asked.nodes or frozenset())
-        if further is None:
+        without = asked.nodes or frozenset()
+        ask = partial(self._preempting, demand, capacity, without)
+        further = yield from self._asking.about(demand, terms, lambda: ask() or _NOWHERE)
+        if isinstance(further, str):
             return None
         return decide(self._snapshot.state, further, terms, prefer=self._candidates.idle)
+
+    def _of_reserved(
+        self,
+        demand: WaitingDemand,
+        asked: Demand,
+        terms: Terms,
+        capacity: HostCapacity,
+        *,
+        was_asked: bool,
+    ) -> Generator[None, None, Decision | None]:
+        reserved = self._reserved
+        offer = reserved.offer(demand, asked, was_asked=was_asked)
+        if offer is None:
+            return None
+        if (yield from self._asking.search(demand, offer.asked, terms, partial(reserved.lifting, offer))):
+            if not is_current(demand, self._snapshot):
+                raise ChangedMeanwhile(demand.key)
+            now = self._ask(demand, capacity, None)
+            offer = reserved.offer(demand, now, was_asked=False) if isinstance(now, Demand) else None
+        return reserved.decide(offer, terms) if offer is not None else None
 
     def _preempting(
         self, demand: WaitingDemand, capacity: HostCapacity, without: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
@@ -24,6 +24,18 @@ from apportion.scheduling.backfill.runtimes import ends_at, runtime_of
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.waiting import WaitingDemand, priority_of
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a demand may have of reserved devices."""
+
+    asked: Demand
+    """On the nodes of the reservations."""
+    kept: Sequence[Reservation]
+    """The reservations that it may use, as far as they keep anything."""
+    key: tuple[object, ...]
+    """What decides whether it gets something."""
 
 
 class ReservedDevices:
@@ -143,10 +155,8 @@ class ReservedDevices:
                 for each in usable:
                     capacity.keep(each.key, each.room)
 
-    def decide(
-        self, demand: WaitingDemand, asked: Demand, terms: Terms, *, was_asked: bool
-    ) -> Decision | None:
-        """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing.
+    def offer(self, demand: WaitingDemand, asked: Demand, *, was_asked: bool) -> Offer | None:
+        """Return what to ask about devices that are reserved, of which a demand that was refused may use some; None: there is nothing for it.
 
         `was_asked`: whether it was refused on just these nodes, so that what only keeps room there changes nothing.
         """
@@ -164,11 +174,21 @@ class ReservedDevices:
             return None
         # Without those that keep nothing the state would be the same: they keep room, which is not asked about here.
         kept = [each for each in usable if self._keeping[key_of(each.head)]] if self.reuse else usable
-        with self._put_back(), self._released(kept):
-            found = decide(state, replace(asked, nodes=nodes), terms, prefer=self._candidates.idle)
+        return Offer(replace(asked, nodes=nodes), kept, key)
+
+    def decide(self, offer: Offer, terms: Terms) -> Decision | None:
+        """Return what a demand gets of what it is offered now; None: nothing."""
+        with self.lifting(offer):
+            found = decide(self._snapshot.state, offer.asked, terms, prefer=self._candidates.idle)
         if found is None:
-            self._in_vain.add(key)
+            self._in_vain.add(offer.key)
         return found
+
+    @contextmanager
+    def lifting(self, offer: Offer) -> Iterator[None]:
+        """Let the state show, within the block, what is offered."""
+        with self._put_back(), self._released(offer.kept):
+            yield
 
     @contextmanager
     def all_lifted(self) -> Iterator[None]:
