@@ -49,7 +49,7 @@ class Attacker:
         self.not_made: Counter[Poison] = Counter()
         """Objects that the API server had no time for."""
         self.attacks = 0
-        """How often the attacker tried to clear the finalizers of a claim in use."""
+        """How often the attacker tried to clear the finalizers of a claim in use, and the API server answered."""
         self.refused = 0
         """How many of these attempts the API server refused."""
 
@@ -116,13 +116,13 @@ class Attacker:
             status = {"status": {"phase": "Running"}}
             await self._administrator.patch(PODS.path(pod, namespace=self._namespace, sub="status"), status)
             self._running.add(pod)
-        self.attacks += 1
         try:
             await self._user.patch(path, {"metadata": {"finalizers": []}})
         except ApiError as error:
             if error.status not in _BY_POLICY:
                 raise
             self.refused += 1
+        self.attacks += 1
         await self._user.delete(path)
 
 
