@@ -50,7 +50,7 @@ class Asking:
         """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile and SearchStopped."""
         asked = ask()
         return (
-            (yield from self._after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked
+            (yield from self.after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked
         )
 
     def search(
@@ -109,7 +109,7 @@ class Asking:
 
         Raises ChangedMeanwhile and SearchStopped.
         """
-        now = yield from self._after_search(waiting, less, terms, ask)
+        now = yield from self.after_search(waiting, less, terms, ask)
         if now is less:
             return less
         if isinstance(now, str):
@@ -117,11 +117,19 @@ class Asking:
         nodes = (now.nodes or frozenset()) & (less.nodes or frozenset())
         return replace(now, claims=less.claims, nodes=nodes) if nodes else None
 
-    def _after_search(
-        self, waiting: WaitingDemand, asked: Demand, terms: Terms, ask: Callable[[], Demand | str]
+    def after_search(
+        self,
+        waiting: WaitingDemand,
+        asked: Demand,
+        terms: Terms,
+        ask: Callable[[], Demand | str],
+        lifted: Lifted | None = None,
     ) -> Generator[None, None, Demand | str]:
-        """Return what is asked after its nodes were searched: the same, or what `ask` says then if something changed meanwhile."""
-        if not (yield from self.search(waiting, asked, terms)):
+        """Return what is asked after its nodes were searched: the same, or what `ask` says then if something changed meanwhile.
+
+        `lifted`: as `search` has it. Raises ChangedMeanwhile and SearchStopped.
+        """
+        if not (yield from self.search(waiting, asked, terms, lifted)):
             return asked
         if not is_current(waiting, self._snapshot):
             raise ChangedMeanwhile(waiting.key)

@@ -14,11 +14,11 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.asking import Asking, ChangedMeanwhile
+from apportion.scheduling.asking import Asking
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.waiting import WaitingDemand, is_current
+from apportion.scheduling.waiting import WaitingDemand
 
 _NOWHERE = "no node where pods have to go"
 
@@ -90,10 +90,9 @@ class FurtherNodes:
         offer = reserved.offer(demand, asked, was_asked=was_asked)
         if offer is None:
             return None
-        if (yield from self._asking.search(demand, offer.asked, terms, partial(reserved.lifting, offer))):
-            if not is_current(demand, self._snapshot):
-                raise ChangedMeanwhile(demand.key)
-            now = self._ask(demand, capacity, None)
+        ask, lifted = partial(self._ask, demand, capacity, None), partial(reserved.lifting, offer)
+        now = yield from self._asking.after_search(demand, offer.asked, terms, ask, lifted)
+        if now is not offer.asked:
             offer = reserved.offer(demand, now, was_asked=False) if isinstance(now, Demand) else None
         return reserved.decide(offer, terms) if offer is not None else None
 
