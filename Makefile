@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
+# Where bytecode is not kept, each of the many processes that tests start compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison docs docs-serve crds metrics chart proto lock clean

@@ -80,6 +80,7 @@ def test_nothing_is_fetched_from_others(site: Path) -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_lists_tables_and_blocks_are_shown_as_such(site: Path) -> None:
     """A list or block right behind a paragraph is one on GitHub and none here: leave a line free."""
     assert [
