@@ -63,6 +63,25 @@ def test_a_held_device_that_is_no_longer_published_keeps_its_counters() -> None:
     assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Decision)
 
 
+@pytest.mark.parametrize("key", ["a", "ended:a"])
+@pytest.mark.parametrize("smaller", [False, True], ids=["withdrawn", "republished smaller"])
+def test_a_device_that_is_released_for_a_moment_consumes_what_it_did_before(
+    key: str, *, smaller: bool
+) -> None:
+    """Who asks whether somebody could be served without it frees no counter for good. Under another key that is known of a withdrawn device alone."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE)])
+    rows = [row for row in chip() if row["name"] != "chip-0-whole"]
+    if smaller:
+        rows.append(device("chip-0-whole", "whole", {"units": 1}, "chip-0"))
+    state.put_slice(device_slice("n1-devices", "n1", rows, count=2))
+
+    state.release("a")
+    state.hold(key, [DeviceResult("r", WHOLE)])
+    served = isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Decision)
+    assert served == (smaller and key != "a")
+
+
 def test_a_held_device_that_is_republished_smaller_keeps_its_consumption() -> None:
     """The other half of the same bug: a republished device does not consume less than at its allocation."""
     state = cluster(*chips("n1"))

@@ -115,6 +115,20 @@ def test_the_one_small_partition_that_blocks_a_card_goes_however_old_it_is() -> 
     assert found.cost == VictimCost(0, 1, 9000)
 
 
+def test_a_partition_that_is_in_no_slice_any_more_keeps_its_card_until_its_pod_goes() -> None:
+    """A search leaves the state as it was: its counters are not free for others afterwards."""
+    state, node = two_cards({"0-0": 20, "1-0": 10})
+    _, devices = partitionable_slices("n1", 2, SEVEN_ENGINES)
+    left = tuple(each for each in devices.devices if each.name not in {"one-0-0", "one-1-0"})
+    state.put_slice(replace(devices, devices=left))
+    demand = Demand((claim("c", device_request(kind="seven")),))
+    found = find_victims(state, demand, [node])
+    assert found is not None
+    assert [each.key for each in found.victims] == ["1-0"]
+    assert found.decision.allocations[0].results[0].device.name == "seven-1-0"
+    assert decide(state, demand) is None
+
+
 def gpus(*victims: tuple[int, int, Sequence[int]], **more: Mapping[str, int]) -> NodeVictims:
     """Return victims of a node with plain GPUs: (priority, pods, positions of GPUs); `left` and `freed` as theirs."""
     rows = []

@@ -114,7 +114,10 @@ class State:
         self._rebuild(self._inventory.drop_taint_rule(name))
 
     def hold(self, key: str, results: Sequence[DeviceResult]) -> None:
-        """Hold the devices of an allocation under a key; replaces what the key held before."""
+        """Hold the devices of an allocation under a key; replaces what the key held before.
+
+        Of counters they consume what slices say; those that the key released since the last fact about nodes and slices, as before.
+        """
         self._mark_stale(self._holdings.hold(key, results, self._consumption))
 
     def release(self, key: str) -> None:
@@ -269,6 +272,7 @@ class State:
         return whole
 
     def _rebuild(self, names: Iterable[str]) -> None:
+        self._holdings.forget_released()
         for name in names:
             self._views.pop(name, None)
             self._stale_views.discard(name)

@@ -2,7 +2,7 @@
 
 In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is kept
 as it was when the device was taken: no counter is freed because a driver changes or withdraws the device
-(kubernetes/kubernetes #140802).
+(kubernetes/kubernetes #140802). So it is where a device is released for a moment and held again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -99,6 +99,8 @@ class Holdings:
     def __init__(self) -> None:
         self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
         self._pools: dict[PoolId, dict[str, DeviceHolding]] = {}
+        self._released: dict[PoolId, dict[str, tuple[str, CounterAmounts | None]]] = {}
+        """By pool and device: who released it last, and what it consumed; since `forget_released`."""
 
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Record that `key` holds these devices, instead of those before; results with admin access occupy nothing."""
@@ -118,6 +120,9 @@ class Holdings:
             holding = held.get(name)
             if holding is None:
                 consumption = consumption_of(name)
+                former = self._released.get(pool, {}).pop(name, None)
+                if former is not None and (consumption is None or former[0] == key):
+                    consumption = former[1]
                 held[name] = DeviceHolding(key, result, consumption)
                 touched.append((pool, name, consumption, 1))
                 continue
@@ -148,6 +153,7 @@ class Holdings:
                 touched.append((pool, name, None, 0))
                 continue
             touched.append((pool, name, holding.consumption, -1))
+            self._released.setdefault(pool, {})[name] = key, holding.consumption
             del held[name]
             if not held:
                 del self._pools[pool]
@@ -158,6 +164,10 @@ class Holdings:
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
                 holding.consumption = resolve(pool)(name)
+
+    def forget_released(self) -> None:
+        """Forget what devices consumed that were released: who takes one from now on consumes what slices say."""
+        self._released.clear()
 
     def held(self, pool: PoolId) -> Mapping[str, DeviceHolding]:
         """Return the holdings of a pool by device name."""

@@ -158,18 +158,18 @@ class NodeSearch:
         return released
 
     def _concerned(self, decision: Decision) -> int:
-        """Return the victims whose devices, or cards of whose devices, a decision takes; it does not need the others to go."""
+        """Return the victims whose devices, or cards of whose devices, a decision takes; it does not need the others to go.
+
+        Those with a device that is in no slice any more are among them: of which card it was is not known.
+        """
         view = self.state.view(self.node.node)
         taken: set[tuple[str, int]] = set()
         for index in self._devices(decision):
             taken.update(_things(index, view.group_of))
         found = 0
         for number, victim in enumerate(self.node.victims):
-            if any(
-                _things(view.find(result.device), view.group_of) & taken
-                for results in victim.holds.values()
-                for result in results
-            ):
+            places = [view.find(result.device) for results in victim.holds.values() for result in results]
+            if None in places or any(_things(place, view.group_of) & taken for place in places):
                 found |= 1 << number
         return found
 
