@@ -1,9 +1,13 @@
 """A claim that is reserved for its gated pod together with its allocation, on real control planes of both versions (ADR 23)."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +20,11 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
-from apportion.errors import Missing
+from apportion.errors import Missing, NotLeading, Unreachable
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
 
@@ -91,8 +96,23 @@ class Place:
         body = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
         await self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}/binding", body)
 
+    @contextmanager
+    def controller_manager_away(self) -> Iterator[None]:
+        """Let controller-manager do nothing within a block."""
+        pid = self.cluster.processes["kube-controller-manager"].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     async def bound(self, name: str) -> Pod:
         return await eventually(lambda: self.read(name), lambda found: found.node is not None)
+
+
+async def handed_on(proxy: FaultyProxy, path: str) -> bool:
+    """Say whether a request that was held has reached the server."""
+    return any(path in each for each in proxy.answered)
 
 
 @asynccontextmanager
@@ -213,6 +233,61 @@ class Reserving:
         assert found is not None
         assert [user.uid for user in found.reserved_for] == [pod.uid]
         assert found.allocation == claim.allocation
+
+    @pytest.mark.parametrize(
+        ("fault", "method", "path"),
+        [
+            (Fault.FAIL, "GET", "/pods/p"),
+            (Fault.LOSE_ANSWER, "PATCH", "/status"),
+            (Fault.HOLD_REQUEST, "PATCH", "/status"),
+        ],
+        ids=["the pod cannot be read", "the answer is lost", "the request comes late"],
+    )
+    async def test_a_bound_pod_keeps_its_reservation_where_an_answer_is_missing(
+        self, place: Place, tmp_path: Path, fault: Fault, method: str, path: str
+    ) -> None:
+        """Nobody would prepare its claim, as long as controller-manager does not see that."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        await place.writer.ungate(pod)
+        await place.bound("p")
+        async with (
+            FaultyProxy(place.cluster.kubeconfig) as proxy,
+            await connect(
+                proxy.kubeconfig(tmp_path / "proxied"), patience=1.0, manager="apportion-operator"
+            ) as client,
+        ):
+            proxy.rules.append(Rule(fault, method, path, times=1, seconds=3.0))
+            writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
+            with place.controller_manager_away():
+                with pytest.raises(Unreachable):
+                    await writer.clear(claim, pod)
+                if fault is Fault.HOLD_REQUEST:
+                    await eventually(lambda: handed_on(proxy, "/status"))
+                found = await place.claim_of(pod)
+        assert found is not None
+        assert [user.uid for user in found.reserved_for] == [pod.uid]
+        assert found.allocation == claim.allocation
+
+    async def test_a_bound_pod_gets_its_reservation_back_when_the_lease_is_renewed(
+        self, place: Place
+    ) -> None:
+        """The lease was too short for a write for a moment, right after the reservation had been taken away."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        await place.writer.ungate(pod)
+        await place.bound("p")
+        asked = count()
+
+        def fence() -> None:
+            # Before the claim is read, and before its reservation goes; then for the reservation to come back.
+            if 2 <= next(asked) < 4:
+                raise NotLeading("1.0 s left")
+
+        writer = Writer(place.client, fence=fence, now=lambda: datetime.now(UTC))
+        with place.controller_manager_away():
+            assert not await writer.clear(claim, pod)
+            found = await place.claim_of(pod)
+        assert found is not None
+        assert [user.uid for user in found.reserved_for] == [pod.uid]
 
     async def test_what_others_have_reserved_is_never_touched(self, place: Place) -> None:
         """Not even where the pod of the claim has reserved it, too."""

@@ -6,6 +6,7 @@ Every request first checks that the lease lasts longer than the request may take
 test of the uid), so that the server refuses a stale decision.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
-from apportion.errors import ApiError, Missing, Overtaken
+from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
 
@@ -26,6 +27,8 @@ _SCHEDULED = "PodScheduled"
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """What the API server writes when such a pod is made (pod strategy, applySchedulingGatedCondition)."""
 
+_TRIED = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
+"""Seconds after each try to give a reservation back."""
 _SHOWN_AT_ONCE = 2
 """Conditions for autoscalers that are written at once. No pod starts by one, so that thousands of them may not keep a busy API server from the writes by which pods start."""
 
@@ -95,7 +98,8 @@ class Writer:
         for. A claim that is reserved for it alone first loses that reservation: from then on no kubelet prepares the claim unless
         somebody reserves it, and that refuses the clearing. Then the pod is read: it is never cleared once that is bound; and
         where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
-        A pod that is bound to another node than that of the devices cannot use them.
+        A pod that is bound to another node than that of the devices cannot use them. Where it does not become known whether the pod is
+        bound, the reservation is given back, too.
         """
         async with self._turns.of(claim.namespace):
             self._fence()
@@ -118,14 +122,19 @@ class Writer:
                 ):
                     await self._status(now, version, {"allocation": None, "reservedFor": None})
                     return True
-                if reserved:
-                    version = await self._status(now, version, {"reservedFor": None})
-                if user is not None and await self._may_start(user, now, version, reserved=bool(reserved)):
-                    return False
-                await self._status(now, version, {"allocation": None})
+                try:
+                    if reserved:
+                        version = await self._status(now, version, {"reservedFor": None})
+                    if user is not None and await self._may_start(user, now, reserved=bool(reserved)):
+                        return False
+                    await self._status(now, version, {"allocation": None})
+                except (Unreachable, NotLeading) as error:
+                    if user is not None and reserved:
+                        await self._reserve(now, user, unanswered=isinstance(error, Unanswered))
+                    raise
             return True
 
-    async def _may_start(self, user: Pod, claim: Claim, version: str, *, reserved: bool) -> bool:
+    async def _may_start(self, user: Pod, claim: Claim, *, reserved: bool) -> bool:
         """Say whether a pod is bound; where a claim was reserved for it a moment ago also whether it may be bound soon, or was.
 
         A bound pod gets its reservation back at once: kubelet starts it no sooner, and controller-manager may be away.
@@ -136,20 +145,40 @@ class Writer:
             return reserved
         if pod.uid != user.uid:
             return reserved
-        if reserved and pod.node is not None:
-            with suppress(Overtaken):  # controller-manager was faster
-                await self._status(claim, version, {"reservedFor": [_consumer(pod)]})
+        if pod.node is not None:
+            await self._reserve(claim, pod)
         return pod.node is not None or (reserved and not pod.gates)
+
+    async def _reserve(self, claim: Claim, user: Pod, *, unanswered: bool = False) -> None:
+        """Reserve a claim for its pod once more if nobody has it now, and it still has these devices.
+
+        `unanswered`: the reservation may still be taken away by a write that depends on this version, which the claim then moves on from.
+        Tried for half a minute: whatever keeps an answer or the lease away is over by then, or another replica leads.
+        """
+        for pause in _TRIED:
+            try:
+                now = Claim.from_json(await self._client.get(CLAIMS, claim.name, namespace=claim.namespace))
+                if now.uid == claim.uid and now.allocation == claim.allocation and not now.reserved_for:
+                    await self._status(now, now.version, {"reservedFor": [_consumer(user)]})
+                elif unanswered and now.version == claim.version:
+                    await self._annotate(claim)
+            except (Missing, BrokenInput):
+                return
+            except (Overtaken, Unreachable, NotLeading):
+                await asyncio.sleep(pause)
+            else:
+                return
 
     async def recheck(self, claim: Claim) -> None:
         """Change an annotation of a claim, so that controller-manager looks at its consumers once more; raises Overtaken when it is another claim."""
         async with self._turns.of(claim.namespace):
-            self._fence()
-            metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}}
             with suppress(Missing):
-                await self._client.patch(
-                    CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace
-                )
+                await self._annotate(claim)
+
+    async def _annotate(self, claim: Claim) -> None:
+        self._fence()
+        metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}}
+        await self._client.patch(CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace)
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
