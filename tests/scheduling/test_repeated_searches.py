@@ -1,5 +1,6 @@
 """Victims for a group for which devices are reserved are searched again when something changes on its nodes, and not in every pass."""
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,10 +151,10 @@ class Slow:
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let searches take their time."""
 
-        def search(own: VictimSearch, *given: Any, **named: Any) -> Any:
+        def search(own: VictimSearch, *given: Any, **named: Any) -> Generator[None, None, Any]:
             self.count += 1
             self.clock.now += self.seconds
-            return self.original(own, *given, **named)
+            return (yield from self.original(own, *given, **named))
 
         monkeypatch.setattr(VictimSearch, "search", search)
 

@@ -152,6 +152,10 @@ class State:
         """Return what every key holds now (a copy)."""
         return self._holdings.held_by_key()
 
+    def holds(self, key: str, results: Sequence[DeviceResult]) -> bool:
+        """Say whether a key holds just these devices; those with admin access are held by nobody."""
+        return self._holdings.holds(key, results)
+
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)

@@ -233,8 +233,10 @@ class Cycle:
             if not self._queue.ended_early:
                 yield from self.decider.candidates.reading()
                 decided = (demand for demand in demands if demand.key not in stopped)
-                self.preemptions.consider(decided, self._queue.groups)
+                yield from self.preemptions.consider(decided, self._queue.groups, longest=longest)
                 yield None
+            if self.preemptions.go_on:
+                self._debouncer.wake()
 
             # 6. Let autoscalers see pods that only a new node would serve.
             shown = yield from self._autoscaling.look()

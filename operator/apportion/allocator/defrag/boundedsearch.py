@@ -94,8 +94,7 @@ def room_for(replay: Replay, movables: Sequence[Movable], goal: RoomFor, terms: 
     nodes = [_node_victims(name, by_node[name], replay) for name in sorted(allowed)[:MOST_BOUNDS]]
     bounds: list[tuple[tuple[int, int], int]] = []
     for number, node in enumerate(nodes):
-        with NodeSearch(state, demand, node, goal.requests, Budget(0)) as search:
-            bound = search.bound()
+        bound = NodeSearch(state, demand, node, goal.requests, Budget(0)).bound()
         if bound is not None:
             bounds.append((bound, number))
     best: tuple[int, int] | None = None

@@ -182,6 +182,10 @@ class Holdings:
                     used[name] = used.get(name, 0) + amount
         return used
 
+    def holds(self, key: str, results: Sequence[DeviceResult]) -> bool:
+        """Say whether a key holds just these devices; those with admin access are held by nobody."""
+        return self._by_key.get(key, ()) == tuple([each for each in results if not each.admin_access])
+
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device, sorted."""
         holding = self._pools.get(PoolId(device.driver, device.pool), {}).get(device.name)

@@ -4,6 +4,7 @@ In: a state, decisions one by one. Out: devices that nobody else is given meanwh
 change the state in between: members that this made impossible are found by the nodes that changed.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
 from apportion.allocator.decision import Decision
@@ -32,6 +33,15 @@ class PlacedMembers:
 
     def __exit__(self, *_: object) -> None:
         self.clear()
+
+    @property
+    def held(self) -> list[tuple[str, Sequence[DeviceResult]]]:
+        """What is held for the members, by the keys of the state."""
+        return [
+            (key, allocation.results)
+            for member, keys in self._keys.items()
+            for key, allocation in zip(keys, self.decisions[member].allocations, strict=True)
+        ]
 
     def put(self, member: int, demand: Demand, decision: Decision) -> None:
         """Hold the devices of a member, and count its pods."""

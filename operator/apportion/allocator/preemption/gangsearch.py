@@ -4,24 +4,26 @@ In: a state, the members, the victims of each node. Out: a set of victims of whi
 
 Member after member gets the cheapest victims of one node (`NodeSearch`), beside those that go already; what others leave free serves the next one.
 Then each victim that the gang can do without stays, the dearest first, and all members are placed anew each time.
+
+The work is done in steps. `suspend` gives back all that it holds and has released, so that others may run, and `resume` takes it once more.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
-from apportion.allocator.finished import finished
 from apportion.allocator.gang.count import count_devices, first_of_kinds, kind_of
 from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.members import DeviceShortage, GangAnswer, GangServed
 from apportion.allocator.gang.place import place_gang
 from apportion.allocator.gang.placed import PlacedMembers
 from apportion.allocator.preemption.gangroom import GangMember, GangRoom
-from apportion.allocator.preemption.nodesearch import Budget, Found, NodeSearch
+from apportion.allocator.preemption.nodesearch import Budget, NodeSearch
 from apportion.allocator.preemption.severalnodes import Going, Place, SeveralNodes
 from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 
 _NOBODY: Going = frozenset()
@@ -40,7 +42,7 @@ class _Row:
 
 
 class GangSearch:
-    """Searches for one gang; the state is as it was whenever a method has returned."""
+    """Searches for one gang; the state is as it was whenever a method has returned. Methods that search yield after each step."""
 
     def __init__(
         self,
@@ -61,41 +63,63 @@ class GangSearch:
         self._room = GangRoom(members, victims.nodes)
         self._rows: dict[object, dict[str, _Row | None]] = {}
         """What a member costs on each node where that is known, by kind; None: no set of victims serves it there."""
+        self._release = _Release(state, victims, self._room)
+        self._placed = PlacedMembers(state, self._room)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the search has not ended at its budget."""
+        return self._budget.left > 0
+
+    # Pauses. ----------------------------------------------------------------------------------------------------
+
+    def suspend(self) -> None:
+        """Let the state be as it was before the search."""
+        self._state.release_all(key for key, _ in self._placed.held)
+        self._state.hold_all(self._release.held)
+
+    def resume(self) -> None:
+        """Undo `suspend`."""
+        self._state.release_all(key for key, _ in self._release.held)
+        self._state.hold_all(self._placed.held)
+
+    def abandon(self) -> None:
+        """End the search while it is suspended: nothing more is held or released."""
+        self._release.forget()
 
     # One set. ---------------------------------------------------------------------------------------------------
 
-    def served(self, going: Going) -> tuple[Decision, ...] | None:
+    def served(self, going: Going) -> Generator[None, None, tuple[Decision, ...] | None]:
         """Return what the members get once these victims are gone; None: not all of them get something.
 
         Raises BrokenInput if a member's claims cannot be served by any state as they are written.
         """
-        with self._releasing() as release:
-            return self._served(going, release)
+        with self._releasing():
+            return (yield from self._served(going))
 
-    def _served(self, going: Going, release: "_Release") -> tuple[Decision, ...] | None:
-        release(going)
+    def _served(self, going: Going) -> Generator[None, None, tuple[Decision, ...] | None]:
+        self._release(going)
         enough, before = sum(each.pods for each in self._placeable), self._room.asked
         found: GangAnswer | None = None
-        with PlacedMembers(self._state, self._room) as placed:
+        with self._placed:
             short = count_devices(self._state, self._placeable, self._room, enough=enough)
             if not isinstance(short, DeviceShortage):
-                steps = place_gang(
-                    placed, self._placeable, enough=enough, prefer=self._prefer, ladder=self._ladder
+                found = yield from place_gang(
+                    self._placed, self._placeable, enough=enough, prefer=self._prefer, ladder=self._ladder
                 )
-                found = finished(steps)
             self._budget.left -= self._room.asked - before
         if not isinstance(found, GangServed):
             return None
         return tuple(each for each in found.decisions if each is not None)
 
-    def narrowed(self, going: Going) -> Going | None:
+    def narrowed(self, going: Going) -> Generator[None, None, Going | None]:
         """Return victims within these with which the gang is served, none of which can be left out; None: it is not served by all of them.
 
         Once the budget is used up, some may be left that could stay.
         """
         victims = self._victims
-        with self._releasing() as release:
-            if self._served(going, release) is None:
+        with self._releasing():
+            if (yield from self._served(going)) is None:
                 return None
             for place in victims.dearest_first(going):
                 if self._budget.left <= 0:
@@ -103,14 +127,14 @@ class GangSearch:
                 without = going - {place}
                 if (
                     victims.closed(without) == victims.closed(going)
-                    or self._served(without, release) is not None
+                    or (yield from self._served(without)) is not None
                 ):
                     going = without
             for group in sorted(victims.broken(going)):
-                going = self._mended(group, going, release)
+                going = yield from self._mended(group, going)
         return going
 
-    def _mended(self, group: str, going: Going, release: "_Release") -> Going:
+    def _mended(self, group: str, going: Going) -> Generator[None, None, Going]:
         """Return these victims with so few pods of a group that it is not broken, if that is enough."""
         own = self._victims.of_group(group)
         for place in reversed(self._victims.dearest_first(own)):
@@ -118,37 +142,39 @@ class GangSearch:
             if (
                 self._budget.left > 0
                 and self._victims.victim(place).pods <= self._victims.spare(group)
-                and self._served(few, release) is not None
+                and (yield from self._served(few)) is not None
             ):
                 return few
         return going
 
     # The cheapest for each. -------------------------------------------------------------------------------------
 
-    def cheapest(self, within: frozenset[str] | None) -> Going | None:
+    def cheapest(self, within: frozenset[str] | None) -> Generator[None, None, Going | None]:
         """Return victims with which the members get devices one after the other on these nodes (None: all); None: one of them does not.
 
         Raises BrokenInput as `served`.
         """
         self._rows.clear()
         going = _NOBODY
-        with self._releasing(within) as release, PlacedMembers(self._state, self._room) as placed:
-            for index in self._dearest_members():
+        with self._releasing(within), self._placed:
+            for index in (yield from self._dearest_members()):
                 if self._budget.left <= 0:
                     return None
-                if self._place(placed, index):
+                if self._place(index):
+                    yield
                     continue
-                found = self._next(index, going)
+                found = yield from self._next(index, going)
                 if found is None:
                     return None
                 self._forget(going, going | found)
                 going |= found
-                release(going)
-                if not self._place(placed, index):
+                self._release(going)
+                if not self._place(index):
                     return None
+                yield
         return going
 
-    def _place(self, placed: PlacedMembers, index: int) -> bool:
+    def _place(self, index: int) -> bool:
         """Give a member devices that are free by now, if there are any."""
         demand = self._room.of(index)
         self._budget.left -= 1
@@ -159,30 +185,31 @@ class GangSearch:
         )
         if demand is None or found is None:
             return False
-        placed.put(index, demand, found)
+        self._placed.put(index, demand, found)
         for rows in self._rows.values():
             rows.pop(found.node, None)
         return True
 
-    def _dearest_members(self) -> list[int]:
+    def _dearest_members(self) -> Generator[None, None, list[int]]:
         """Return the members in an order in which those that need the most to go have the first choice."""
         dearest: dict[object, tuple[int, int]] = {}
         for kind, index in first_of_kinds(self._placeable).items():
-            known = self._costs(index, _NOBODY).values()
-            dearest[kind] = min([row.bound for row in known if row is not None], default=_HOPELESS)
+            known = yield from self._costs(index, _NOBODY)
+            dearest[kind] = min([row.bound for row in known.values() if row is not None], default=_HOPELESS)
         order = sorted(range(len(self._members)), key=lambda index: dearest[kind_of(self._placeable, index)])
         return order[::-1]
 
-    def _costs(self, index: int, going: Going) -> dict[str, _Row | None]:
+    def _costs(self, index: int, going: Going) -> Generator[None, None, dict[str, _Row | None]]:
         """Return what a member costs on each node, at least."""
         rows = self._rows.setdefault(kind_of(self._placeable, index), {})
         for node in sorted(self._room.suiting(index) - rows.keys()):
-            rows[node] = self._searched(index, node, going, whole=False)
+            rows[node] = yield from self._searched(index, node, going, whole=False)
+            yield
         return rows
 
-    def _next(self, index: int, going: Going) -> Going | None:
+    def _next(self, index: int, going: Going) -> Generator[None, None, Going | None]:
         """Return the victims that cost the least of those with which one node serves a member."""
-        rows, nodes = self._costs(index, going), self._room.suiting(index)
+        rows, nodes = (yield from self._costs(index, going)), self._room.suiting(index)
         spent = self._victims.cost(going).priority
         while self._budget.left > 0:
             known = [(row, node) for node, row in rows.items() if row is not None and node in nodes]
@@ -191,18 +218,20 @@ class GangSearch:
             row, node = min(known, key=lambda each: (max(each[0].bound[0], spent), each[0].bound[1], each[1]))
             if row.found is not None:
                 return row.found
-            rows[node] = self._searched(index, node, going, whole=True)
+            rows[node] = yield from self._searched(index, node, going, whole=True)
         return None
 
-    def _searched(self, index: int, node: str, going: Going, *, whole: bool) -> _Row | None:
+    def _searched(
+        self, index: int, node: str, going: Going, *, whole: bool
+    ) -> Generator[None, None, _Row | None]:
         """Return what a member costs on a node beside those who go already: a bound, or (`whole`) the cheapest victims."""
         left, at = self._victims.left(node, going, self._room.left(node))
         wanted, demand = self._room.wanted(index), self._members[index].demand
-        with NodeSearch(self._state, demand, left, wanted, self._budget) as search:
-            if not whole:
-                bound = search.bound()
-                return _Row(bound) if bound is not None else None
-            found: Found | None = search.cheapest(None)
+        search = NodeSearch(self._state, demand, left, wanted, self._budget)
+        if not whole:
+            bound = search.bound()
+            return _Row(bound) if bound is not None else None
+        found = yield from search.cheapest(None)
         if found is None or not found.mask:
             return None
         chosen = frozenset((node, at[number]) for number in range(len(at)) if found.mask >> number & 1)
@@ -223,14 +252,13 @@ class GangSearch:
     # The state. -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _releasing(self, within: frozenset[str] | None = None) -> Iterator["_Release"]:
-        """Yield what releases victims until the block ends; `within`: the nodes that count (None: all)."""
-        release = _Release(self._state, self._victims, self._room)
+    def _releasing(self, within: frozenset[str] | None = None) -> Iterator[None]:
+        """Hold all victims at the end of the block; `within`: the nodes that count (None: all)."""
         self._room.begin(within)
         try:
-            yield release
+            yield
         finally:
-            release(_NOBODY)
+            self._release(_NOBODY)
 
 
 class _Release:
@@ -245,14 +273,22 @@ class _Release:
     def __call__(self, going: Going) -> None:
         """Release these, and groups with them; hold all others."""
         gone = self._victims.closed(going)
-        for place in gone - self._gone:
-            victim = self._victims.victim(place)
-            for key in victim.holds:
-                self._state.release(key)
-            self._room.free(place[0], victim.freed, 1)
-        for place in self._gone - gone:
-            victim = self._victims.victim(place)
-            for key, results in victim.holds.items():
-                self._state.hold(key, results)
-            self._room.free(place[0], victim.freed, -1)
+        new, back = gone - self._gone, self._gone - gone
+        self._state.release_all(key for key, _ in self._holds(new))
+        self._state.hold_all(self._holds(back))
+        for places, sign in ((new, 1), (back, -1)):
+            for place in places:
+                self._room.free(place[0], self._victims.victim(place).freed, sign)
         self._gone = gone
+
+    @property
+    def held(self) -> list[tuple[str, tuple[DeviceResult, ...]]]:
+        """What the released victims had, by the keys of the state."""
+        return self._holds(self._gone)
+
+    def forget(self) -> None:
+        """Count none as released."""
+        self._gone = _NOBODY
+
+    def _holds(self, places: Going) -> list[tuple[str, tuple[DeviceResult, ...]]]:
+        return [row for place in places for row in self._victims.victim(place).holds.items()]

@@ -7,11 +7,13 @@ victims can make room for. Fewer victims never serve more, so every set that is 
 of its victims. The search decides for one victim of the best known set after the other whether it stays, and leaves out
 what cannot be cheaper by the bound of `Conflicts`. A set with which more goes than may (`NodeVictims.allowance`) is treated like
 a known one: every set that may go lacks one of its victims, too.
+
+The allocator is asked in steps. Between two of them everything is held as it was, so that others may run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.bits import bits
@@ -47,7 +49,7 @@ class Found:
 
 @dataclass(slots=True)
 class NodeSearch:
-    """Searches one node; what it releases is held again at the end of its `with` block."""
+    """Searches one node; raises BrokenInput if no state could serve the claims as they are written. Its results hold as long as neither the node nor its victims change."""
 
     state: State
     demand: Demand
@@ -57,7 +59,6 @@ class NodeSearch:
     budget: Budget
     proven: bool = True
     """Whether the search has not ended at its budget."""
-    _released: int = 0
     _conflicts: Conflicts = field(init=False)
     _levels: list[int] = field(init=False)
     """The priorities of the victims, ascending."""
@@ -67,20 +68,16 @@ class NodeSearch:
     _known: dict[int, Decision | None] = field(default_factory=dict)
     """Answers by victims released."""
 
-    def __enter__(self) -> Self:
-        """Release all victims."""
+    def __post_init__(self) -> None:
+        """Find out what stands in the way of what."""
         state = self.state
         self.demand = replace(self.demand, nodes=frozenset({self.node.node}), host=None)
         self._levels = sorted({LEAVING, *(each.priority for each in self.node.victims)})
         query = state.queries.of(self.demand.claims, state.classes, state.features, self.demand.tolerations)
-        self._release(self._all)
-        self._conflicts = Conflicts(
-            state.view(self.node.node), self.node, query, self.wanted, state.selectors
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._release(0)
+        with self._without(self._all):
+            self._conflicts = Conflicts(
+                state.view(self.node.node), self.node, query, self.wanted, state.selectors
+            )
 
     @property
     def _all(self) -> int:
@@ -95,13 +92,13 @@ class NodeSearch:
                 return priority, -(-bound // self._conflicts.scale)
         return None
 
-    def cheapest(self, below: tuple[int, int] | None) -> Found | None:
-        """Return the cheapest victims; None if there are none, or none below this priority and weight.
+    def cheapest(self, below: tuple[int, int] | None) -> Generator[None, None, Found | None]:
+        """Return the cheapest victims; None if there are none, or none below this priority and weight. Yields after each step.
 
         Raises BrokenInput if no state could serve the claims as they are written.
         """
         least = self.bound()
-        if least == (LEAVING, 0) and self._serves(0) is not None:
+        if least == (LEAVING, 0) and (yield from self._serves(0)) is not None:
             return Found(LEAVING, 0, 0)
         for priority in self._levels if least is not None else ():
             if least is None or priority < least[0]:
@@ -109,19 +106,25 @@ class NodeSearch:
             if below is not None and priority > below[0]:
                 return None
             mask = self.node.mask_up_to(priority)
-            if self._serves(mask) is not None:
+            if (yield from self._serves(mask)) is not None:
                 self._below = below[1] if below is not None and priority == below[0] else HOPELESS
-                self._search(priority, mask, 0, self._all & ~mask)
+                yield from self._search(priority, mask, 0, self._all & ~mask)
                 if self._best is not None:
                     return self._best
         return None
 
     def decision(self, mask: int, terms: Terms, prefer: Mapping[DeviceId, int]) -> Decision | None:
-        """Return what the demand gets by these terms once the victims are gone."""
-        self._release(mask)
-        return decide(self.state, self.demand, terms, prefer=prefer) or self._serves(mask)
+        """Return what the demand gets by these terms once the victims are gone; None: nothing, or its pods have no room.
 
-    def _search(self, priority: int, free: int, going: int, staying: int) -> None:
+        Raises BrokenInput as `cheapest`.
+        """
+        return (
+            self._decided(mask, terms, prefer) or self._decided(mask, _ANY, self._conflicts.bonuses)
+            if self._conflicts.holds_room(mask)
+            else None
+        )
+
+    def _search(self, priority: int, free: int, going: int, staying: int) -> Generator[None, None, None]:
         """Look for cheaper sets among those with all that go and none that stay; `free`: all victims of this priority."""
         if self._conflicts.bound(going, staying) >= min(self._below * self._conflicts.scale, HOPELESS):
             return
@@ -130,30 +133,30 @@ class NodeSearch:
         if self.budget.left <= 0:
             self.proven = False
             return
-        if self._serves(free & ~staying) is None:
+        if (yield from self._serves(free & ~staying)) is None:
             return
-        found = self._narrowed(free & ~staying)
+        found = yield from self._narrowed(free & ~staying)
         weight = self.node.weight(found)
         if weight < self._below and self.node.allows(found):
             self._best, self._below = Found(priority, found, weight), weight
         for index in self._dearest_first(found & ~going):
-            self._search(priority, free, going, staying | 1 << index)
+            yield from self._search(priority, free, going, staying | 1 << index)
             going |= 1 << index
 
-    def _narrowed(self, released: int) -> int:
+    def _narrowed(self, released: int) -> Generator[None, None, int]:
         """Return a set within these victims that serves the demand, and of which none can be left out."""
-        decision = self._serves(released)
+        decision = yield from self._serves(released)
         concerned = self._concerned(decision) & released if decision is not None else released
         for index in self._dearest_first(released & ~concerned):
             without = released & ~(1 << index)
             if self._conflicts.holds_room(without):
                 released = without
         conflicting = released & ~concerned | self._conflicts.with_devices(self._devices(decision))
-        if conflicting != released and self._serves(conflicting & released) is not None:
+        if conflicting != released and (yield from self._serves(conflicting & released)) is not None:
             released &= conflicting
         for index in self._dearest_first(released & concerned):
             without = released & ~(1 << index)
-            if self._serves(without) is not None:
+            if (yield from self._serves(without)) is not None:
                 released = without
         return released
 
@@ -186,27 +189,30 @@ class NodeSearch:
 
         return sorted(bits(mask), key=rank)
 
-    def _serves(self, released: int) -> Decision | None:
+    def _serves(self, released: int) -> Generator[None, None, Decision | None]:
         """Return a decision for the demand without these victims; None where there is none, or no room for its pods."""
-        if released in self._known:
-            return self._known[released]
-        found = None
-        if self._conflicts.holds_room(released):
-            self.budget.left -= 1
-            self._release(released)
-            found = decide(self.state, self.demand, _ANY, prefer=self._conflicts.bonuses)
-        self._known[released] = found
-        return found
+        if released not in self._known:
+            found = None
+            if self._conflicts.holds_room(released):
+                self.budget.left -= 1
+                found = self._decided(released, _ANY, self._conflicts.bonuses)
+                yield
+            self._known[released] = found
+        return self._known[released]
 
-    def _release(self, released: int) -> None:
-        """Release these victims, and hold all others."""
-        for index in bits(released & ~self._released):
-            for key in self.node.victims[index].holds:
-                self.state.release(key)
-        for index in bits(self._released & ~released):
-            for key, results in self.node.victims[index].holds.items():
-                self.state.hold(key, results)
-        self._released = released
+    def _decided(self, released: int, terms: Terms, prefer: Mapping[DeviceId, int]) -> Decision | None:
+        with self._without(released):
+            return decide(self.state, self.demand, terms, prefer=prefer)
+
+    @contextmanager
+    def _without(self, released: int) -> Iterator[None]:
+        """Release these victims within a block."""
+        held = [row for each in self.node.chosen(released) for row in each.holds.items()]
+        self.state.release_all(key for key, _ in held)
+        try:
+            yield
+        finally:
+            self.state.hold_all(held)
 
 
 def _things(index: int | None, group_of: Mapping[int, tuple[int, int]]) -> set[tuple[str, int]]:

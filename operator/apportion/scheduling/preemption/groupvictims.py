@@ -4,13 +4,13 @@ In: a group that waits, the nodes with the claims that could be taken back there
 MOST_TAKEN nodes are looked at from which somebody would have to go, and MOST_OTHERS beside them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
-from apportion.allocator.preemption.findgangvictims import GangVictims, find_gang_victims
+from apportion.allocator.preemption.findgangvictims import GangVictims, gang_victim_steps
 from apportion.allocator.preemption.gangroom import GangMember
 from apportion.allocator.preemption.victims import NodeVictims
 from apportion.dra.claim import Claim
@@ -62,9 +62,17 @@ def looked_at(nodes: Sequence[str], taken: Collection[str], turn: int) -> tuple[
 
 
 def victims_of(
-    asked: AskedGroup, claims: Iterable[Claim], nodes: Sequence[NodeVictims], decider: Decider
-) -> GangVictims | None:
-    """Return victims with which all members are served; `claims`: what they ask for. Raises BrokenInput."""
+    asked: AskedGroup,
+    claims: Iterable[Claim],
+    nodes: Sequence[str],
+    read: Callable[[str], NodeVictims],
+    decider: Decider,
+    pauses: Callable[[], bool],
+) -> Generator[None, None, GangVictims | None]:
+    """Return victims with which all members are served; `claims`: what they ask for. Raises BrokenInput.
+
+    `read` returns the victims of a node as they are now; yields where `pauses` says so.
+    """
     snapshot = decider.snapshot
     members = [
         GangMember(
@@ -82,4 +90,6 @@ def victims_of(
     ]
     policy = snapshot.managed.policy(asked.preemptor.demand.claims[0])
     ladder = ladder_of(asked.group, policy, snapshot)
-    return find_gang_victims(snapshot.state, members, nodes, ladder=ladder, prefer=decider.candidates.idle)
+    return gang_victim_steps(
+        snapshot.state, members, nodes, read, ladder=ladder, prefer=decider.candidates.idle, pauses=pauses
+    )

@@ -1,6 +1,6 @@
-"""Holders: the pods that could be evicted for a demand, node by node, with what they give back and what their loss costs.
+"""Holders: the pods that could be evicted for a demand on a node, with what they give back and what their loss costs.
 
-In: the snapshot, a demand, the rule of who may go for whom. Out: the allocator's `NodeVictims`, and the pods behind each victim.
+In: the snapshot, a demand, the rule of who may go for whom. Out: the allocator's `NodeVictims` of one node, and the pods behind each victim.
 
 A victim is a pod whose claims we allocated in classes of policies with preemption on, on one node, with all pods that share
 these claims; or whose quota gives back what it has borrowed. Left alone: pods that have their devices for less than `minRuntime`, claims that are allocated without a pod or reserved for something
@@ -9,7 +9,7 @@ by a PodDisruptionBudget a moment ago. (Static pods cannot name claims.) What en
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
@@ -24,6 +24,8 @@ from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
 from apportion.scheduling.waiting import WaitingDemand, immediate
 
+_READ = 500
+"""Claims that are looked at in one step."""
 _SPARED = "a PodDisruptionBudget or the API server has just refused to evict them"
 _TOGETHER = "they go together with pods that may not go"
 _YOUNG = "they have had their devices for less than minRuntime"
@@ -32,9 +34,9 @@ _GUARANTEED = "their quota would have less than is guaranteed to it"
 
 @dataclass(frozen=True, slots=True)
 class PossibleVictims:
-    """What could be evicted for one demand."""
+    """What could be evicted for one demand on a node."""
 
-    nodes: tuple[NodeVictims, ...]
+    node: NodeVictims
     pods: dict[str, tuple[Pod, ...]]
     """The live pods of each victim, by its key."""
     groups: dict[str, tuple[Pod, ...]]
@@ -49,8 +51,8 @@ class PossibleVictims:
 class ClaimsByNode:
     """The claims whose devices could be taken back."""
 
-    claims: dict[str, list[Claim]]
-    """By node."""
+    claims: dict[str, list[str]]
+    """Their UIDs by node."""
     ending: frozenset[str]
     """Nodes where a claim loses its devices soon, because all of its pods end."""
 
@@ -67,14 +69,17 @@ class Holders:
     guarantees: Guarantees
     _groups: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
 
-    def by_node(self) -> ClaimsByNode:
-        """Return the claims whose devices could be taken back."""
-        found: dict[str, list[Claim]] = {}
+    def by_node(self) -> Generator[None, None, ClaimsByNode]:
+        """Return the claims whose devices could be taken back; yields where others may run."""
+        found: dict[str, list[str]] = {}
         ending: set[str] = set()
-        for claim in self.snapshot.claims_of(self.snapshot.claim_index.allocated):
-            node = claim.allocation.node if claim.allocation is not None else None
-            if node is not None and self._may_be_taken(claim):
-                found.setdefault(node, []).append(claim)
+        for number, uid in enumerate(tuple(self.snapshot.claim_index.allocated)):
+            if number % _READ == _READ - 1:
+                yield
+            claim = self.snapshot.claims.get(uid)
+            node = claim.allocation.node if claim is not None and claim.allocation is not None else None
+            if claim is not None and node is not None and self._may_be_taken(claim):
+                found.setdefault(node, []).append(uid)
                 if self._ends(claim):
                     ending.add(node)
         return ClaimsByNode(found, frozenset(ending))
@@ -82,39 +87,46 @@ class Holders:
     def read(
         self,
         demand: WaitingDemand,
-        claims: Iterable[tuple[str, list[Claim]]],
+        node: str,
+        claims: Iterable[str],
         capacity: HostCapacity,
         rule: Eligibility,
         reclaim: ReclaimRule,
         spared: Callable[[str], bool],
         wanted: Iterable[str],
     ) -> PossibleVictims:
-        """Return the victims on these nodes; `wanted`: the resources that the demand's pods request; `rule` says who may go, `spared` of a pod's UID that it may not go now."""
+        """Return the victims on a node as they are now, of those with these claims (UIDs).
+
+        `wanted`: the resources that the demand's pods request; `rule` says who may go, `spared` of a pod's UID that it may not go now.
+        """
         self._groups = {}
-        nodes: list[NodeVictims] = []
-        holders: dict[str, Holder] = {}
         left_alone: Counter[str] = Counter()
-        for node, own in claims:
-            if node not in capacity.nodes:
-                nodes.append(NodeVictims(node, ()))
-                continue
-            victims: list[Victim] = []
-            for holder in self._holders(node, own):
-                victim = self._victim(holder, demand, rule, reclaim, spared)
-                if isinstance(victim, Victim):
-                    victims.append(victim)
-                    holders[victim.key] = holder
-                elif victim:
-                    left_alone[victim] += 1
-            groups = {
-                each.group: self._group(self._groups[each.group], reclaim) for each in victims if each.group
-            }
-            made = NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted), reclaim.allowance)
-            may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
-            left_alone[_GUARANTEED] += len(victims) - len(may)
-            nodes.append(replace(made, victims=tuple(may)))
+        if node not in capacity.nodes:
+            return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
+        victims: list[Victim] = []
+        holders: dict[str, Holder] = {}
+        own = [claim for claim in self.snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
+        for holder in self._holders(node, own):
+            victim = self._victim(holder, demand, rule, reclaim, spared)
+            if isinstance(victim, Victim):
+                victims.append(victim)
+                holders[victim.key] = holder
+            elif victim:
+                left_alone[victim] += 1
+        groups = {
+            each.group: self._group(self._groups[each.group], reclaim) for each in victims if each.group
+        }
+        made = NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted), reclaim.allowance)
+        may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
+        left_alone[_GUARANTEED] += len(victims) - len(may)
         pods = {key: tuple(pod for pod in holder.pods if not pod.deleting) for key, holder in holders.items()}
-        return PossibleVictims(tuple(nodes), pods, dict(self._groups), holders, +left_alone)
+        return PossibleVictims(
+            replace(made, victims=tuple(may)), pods, dict(self._groups), holders, +left_alone
+        )
+
+    def _has_devices_of(self, claim: Claim, node: str) -> bool:
+        """Say whether a claim still has devices of a node that could be taken back."""
+        return claim.allocation is not None and claim.allocation.node == node and self._may_be_taken(claim)
 
     def _may_be_taken(self, claim: Claim) -> bool:
         """Say whether its policy lets its devices be taken back, and the end of its pods gives them back."""

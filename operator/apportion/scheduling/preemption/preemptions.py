@@ -2,14 +2,15 @@
 
 In: the demands and groups that were not served in a pass. Out: evictions in the background, reservations, and decisions for those
 whose devices have become free. One search for victims a second at most, and one more on the nodes of one for which devices are reserved; for each of those that wait
-one preemption at a time.
+one preemption at a time. A pass searches for a while only, and the next one goes on where it stopped: nobody waits for a search that takes long.
 
 A preemption ends when its demand is served, by whatever devices; when the demand is gone; or when it was in vain. Nothing of it is
 written down: another leader finds the evicted pods ending, and reserves their devices for the demand again without any
 eviction.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 import structlog
 
@@ -21,17 +22,16 @@ from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
 from apportion.scheduling.preemption.guarantees import Guarantees
-from apportion.scheduling.preemption.holders import ClaimsByNode, Holders
+from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.preemption.serving import Serving
 from apportion.scheduling.preemption.victimsearch import Chosen, InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearches import VictimSearches
 from apportion.scheduling.waiting import WaitingDemand, place_of
 
 _log = structlog.get_logger()
-_PAUSE = 1.0
-"""Seconds between two searches."""
 _UNUSED = 60.0
 """Seconds for which devices are kept once all victims are gone."""
 _LONGEST = 3600.0
@@ -58,28 +58,40 @@ class Preemptions:
         is_evaluated: Callable[[WaitingDemand], bool],
     ) -> None:
         """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group; `is_evaluated`: whether costly selectors have been evaluated."""
-        self._is_evaluated = is_evaluated
         self._decider = decider
         self._serving = Serving(decider, is_begun)
         self._snapshot = decider.snapshot
         self._clock = clock
         self._cooldown = Cooldown(clock)
         self._preemptors = Preemptors(decider, guarantees, self._cooldown, clock)
-        self._search = VictimSearch(decider, holders, guarantees, self._cooldown)
+        self._searches = VictimSearches(
+            decider,
+            VictimSearch(decider, holders, guarantees, self._cooldown, clock),
+            self._preemptors,
+            clock=clock,
+            in_progress=self._in_progress,
+            is_evaluated=is_evaluated,
+            start=self._start,
+        )
         self._evictions = Evictions(evictor, decider.recorder, self._cooldown, clock=clock, wake=wake)
         self._active: dict[str, Preemption] = {}
         """By key."""
         self._granted: dict[str, Preemptor] = {}
         """Those that were served by a preemption, and whose pods are not bound yet, by key."""
-        self._searched = -_PAUSE
 
     @property
     def active(self) -> Collection[Preemption]:
         """Those that have not ended."""
         return self._active.values()
 
+    @property
+    def go_on(self) -> bool:
+        """Whether the next pass should begin at once, to go on with a search."""
+        return self._searches.go_on
+
     async def end(self) -> None:
         """Give up all of it: this replica acts no more. An eviction that was asked for is waited for."""
+        self._searches.abandon()
         for preemption in tuple(self._active.values()):
             self._drop(preemption)
         await self._evictions.answered()
@@ -130,45 +142,20 @@ class Preemptions:
                 if not self._serving.serve(preemption, capacity):
                     self._give_up(preemption)  # its scheduler refused the node
 
-    def consider(self, demands: Iterable[WaitingDemand], groups: Collection[WaitingGroup]) -> None:
-        """Look after what is under way, and begin a preemption; `demands`, `groups`: those that waited in this pass."""
-        now = self._clock()
-        if not self._active and (now - self._searched < _PAUSE or not self._preemptors.exist()):
-            return
-        capacity = self._decider.candidates.capacity()
-        for preemption in tuple(self._active.values()):
-            self._look_after(preemption, now, capacity)
-        if now - self._searched < _PAUSE or not self._preemptors.exist():
-            return
-        self._searched = now
-        found = self._search.claims()
-        if found.claims:
-            # Who repeats a search before its time, on a few nodes, takes nobody's turn.
-            for some in self._preemptors.first(demands, groups, self._active):
-                self._search_for_one(some, found, capacity, now)
+    def consider(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Collection[WaitingGroup],
+        *,
+        longest: float = math.inf,
+    ) -> Iterator[None]:
+        """Look after what is under way, and begin a preemption; `demands`, `groups`: those that waited in this pass.
 
-    def _search_for_one(
-        self, preemptors: Iterable[Preemptor], found: ClaimsByNode, capacity: HostCapacity, now: float
-    ) -> None:
-        """Begin a preemption for the first of these for which anything can be done, or note that there are no victims for it."""
-        for preemptor in preemptors:
-            if self._decider.quotas.stands_back(preemptor.members):
-                continue  # it waits for its quota, or others go before it
-            if not all(self._is_evaluated(member) for member in preemptor.members):
-                continue  # which devices would do is not known yet, or costs too much
-            evicts = self._preemptors.may_evict(preemptor)
-            if evicts or found.ending:
-                only, began = self._preemptors.only(preemptor), self._clock()
-                chosen = self._search.search(
-                    preemptor, found, only, capacity, self._in_progress(), evicts=evicts
-                )
-                if isinstance(chosen, Chosen):
-                    self._start(preemptor, chosen, now)
-                else:
-                    self._preemptors.found_none(preemptor, began, evicts=evicts)
-                    if only is None:
-                        events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
-                return
+        Yields where others may run. `longest`: the seconds of a pass, of which a part is used for searches; the next pass goes on with them.
+        """
+        for preemption in tuple(self._active.values()):
+            yield from self._look_after(preemption, self._clock())
+        yield from self._searches.turn(demands, groups, self._active, longest)
 
     def _in_progress(self) -> InProgress:
         """Return what is being done: who is about to get devices, and who goes for them."""
@@ -178,15 +165,13 @@ class Preemptions:
             {pod.uid for each in active if not each.stopped for pod in each.pods},
         )
 
-    def _start(
-        self, preemptor: Preemptor, chosen: Chosen, now: float, tries: int = 1, evicted: int = 0
-    ) -> None:
+    def _start(self, preemptor: Preemptor, chosen: Chosen, tries: int = 1, evicted: int = 0) -> None:
         reservation = Reservation(self._snapshot.state, preemptor.key, chosen.decisions)
         made = self._active[preemptor.key] = Preemption(
             preemptor,
             reservation,
             chosen.pods,
-            now,
+            self._clock(),
             chosen.asked,
             chosen.quota,
             chosen.borrowers,
@@ -205,7 +190,7 @@ class Preemptions:
         )
         self._evictions.begin(made)
 
-    def _look_after(self, preemption: Preemption, now: float, capacity: HostCapacity) -> None:
+    def _look_after(self, preemption: Preemption, now: float) -> Generator[None, None, None]:
         """End a preemption that has been in vain; choose other victims where some of them stay."""
         if preemption.asked_until is None:
             return
@@ -217,7 +202,7 @@ class Preemptions:
             pod is not None and not pod.deleting and not pod.finished for pod in live
         )
         if (preemption.stopped or stays) and not any(has):
-            self._choose_others(preemption, now, capacity)
+            yield from self._choose_others(preemption)
             return
         if any(pod is not None and not pod.finished for pod in live):
             preemption.gone_since = None
@@ -227,20 +212,19 @@ class Preemptions:
         if unused or now - preemption.began >= _LONGEST:
             self._give_up(preemption)
 
-    def _choose_others(self, preemption: Preemption, now: float, capacity: HostCapacity) -> None:
+    def _choose_others(self, preemption: Preemption) -> Generator[None, None, None]:
         """Find other victims, now that some may not be evicted; what ends already costs nothing."""
         preemptor = preemption.preemptor
         self._drop(preemption)
-        chosen, began = None, self._clock()
+        chosen: Chosen | None = None
         if preemption.tries < _TRIES:
-            found, in_progress = self._search.claims(), self._in_progress()
-            chosen = self._search.search(preemptor, found, None, capacity, in_progress, evicts=True)
-        if isinstance(chosen, Chosen):
-            self._start(preemptor, chosen, now, preemption.tries + 1, preemption.evicted)
+            chosen = yield from self._searches.instead(preemptor)
+        else:
+            self._preemptors.found_none(preemptor, self._preemptors.begun(), 0.0, evicts=True)
+        if chosen is not None:
+            self._start(preemptor, chosen, preemption.tries + 1, preemption.evicted)
         elif preemption.evicted:
             self._give_up(preemption)
-        else:
-            self._preemptors.found_none(preemptor, began, evicts=True)
 
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)

@@ -12,7 +12,7 @@ from apportion.scheduling.groups import WaitingGroup, group_of, with_demands
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_MEMBERS = 64
-"""Demands of a group at most: victims for all of them are searched without a pause."""
+"""Demands of a group at most: victims for all of them may have to be searched without a pause, if their nodes change all the time."""
 
 
 @dataclass(frozen=True, slots=True)

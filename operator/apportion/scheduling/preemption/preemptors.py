@@ -27,6 +27,16 @@ _ASKED = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """When a search began."""
+
+    at: float
+    """By the clock."""
+    seen: int
+    """How far changes of nodes were read then."""
+
+
+@dataclass(frozen=True, slots=True)
 class _InVain:
     """One that found no victims."""
 
@@ -139,19 +149,21 @@ class Preemptors:
         modes = (self.settings(member).mode for member in preemptor.members)
         return all(mode is not PreemptionMode.NEVER for mode in modes)
 
-    def found_none(self, preemptor: Preemptor, began: float, *, evicts: bool) -> None:
+    def begun(self) -> Begun:
+        """Note that a search begins: what changes from now on may have come too late for it."""
+        return Begun(self._clock(), self._decider.reservations.nodes.others_end)
+
+    def found_none(self, preemptor: Preemptor, begun: Begun, seconds: float, *, evicts: bool) -> None:
         """Leave one alone for a while: there are no victims for it where they were searched.
 
-        `began`: when the search did, by the clock. `evicts`: whether pods could be evicted.
+        `seconds`: how long the search took, without others that ran meanwhile. `evicts`: whether pods could be evicted.
         """
-        now = self._clock()
-        resumes = now + (now - began) * _OTHERS
+        resumes = self._clock() + seconds * _OTHERS
         known = self._in_vain.get(preemptor.key)
-        at = now if known is None or known.evicts != evicts else known.at
+        at = begun.at if known is None or known.evicts != evicts else known.at
         if known is not None:
             self._repeats = resumes
-        seen = self._decider.reservations.nodes.others_end
-        self._in_vain[preemptor.key] = _InVain(at, now, resumes, evicts, seen)
+        self._in_vain[preemptor.key] = _InVain(at, begun.at, resumes, evicts, begun.seen)
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""

@@ -1,29 +1,30 @@
 """VictimSearch: whom to evict for a demand or a group, asked of the allocator.
 
 In: one that was refused, who has devices, what is under way. Out: the cheapest victims with the pods to evict, or why there are none. At
-most MOST_NODES nodes are looked at in one search; where there are more, the next search begins behind them.
+most MOST_NODES nodes are looked at in one search; where there are more, the next search begins behind them. Victims are
+searched in steps, between which others may run; what is found is true when the search ends.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findgangvictims import GangVictims
-from apportion.allocator.preemption.findvictims import MOST_NODES, find_victims
-from apportion.allocator.preemption.victims import VictimSet
+from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
+from apportion.allocator.preemption.victims import NodeVictims, VictimSet
 from apportion.api.policy import PreemptionMode
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import total
+from apportion.scheduling.preemption.attempt import LOWER_PRIORITY, NOBODY, Attempt
 from apportion.scheduling.preemption.cooldown import Cooldown
-from apportion.scheduling.preemption.eligibility import AnyOf, Eligibility, Holder, LowerPriority
+from apportion.scheduling.preemption.eligibility import AnyOf
 from apportion.scheduling.preemption.groupvictims import (
     MOST_TAKEN,
     AskedGroup,
@@ -31,21 +32,14 @@ from apportion.scheduling.preemption.groupvictims import (
     looked_at,
     victims_of,
 )
-from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
+from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders, PossibleVictims
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import WaitingDemand, is_current
 
-
-class _Nobody:
-    """The rule by which nobody is evicted."""
-
-    def may_go(self, _holder: Holder, _demand: WaitingDemand) -> bool:
-        return False
-
-
-_NOBODY, _LOWER_PRIORITY = _Nobody(), LowerPriority()
+_STEP = 0.01
+"""Seconds after which a search for a group lets others run: what it holds is given back for that, and held once more afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +77,8 @@ class _Asking:
 
     preemptor: Preemptor
     asked: Demand | AskedGroup
-    rows: Sequence[tuple[str, list[Claim]]]
-    """By node the claims that could be taken back."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One attempt to have pods evicted for a demand."""
-
-    demand: WaitingDemand
-    by_priority: Eligibility
-    reclaim: ReclaimRule = field(default_factory=ReclaimRule)
-
-    @property
-    def takes_back(self) -> bool:
-        """Whether pods go for what is guaranteed, too."""
-        return self.demand is self.reclaim.within
+    claims: Mapping[str, Sequence[str]]
+    """By node the claims (UIDs) that could be taken back."""
 
 
 class VictimSearch:
@@ -110,17 +90,21 @@ class VictimSearch:
         holders: Holders,
         guarantees: Guarantees,
         cooldown: Cooldown,
+        clock: Callable[[], float],
     ) -> None:
         self._decider = decider
         self._snapshot = decider.snapshot
         self._holders = holders
         self._guarantees = guarantees
         self._cooldown = cooldown
+        self._clock = clock
+        self._resumed = 0.0
+        """When the present step began."""
         self._turn = 0
         """Where the next search begins among the nodes, if there are too many."""
 
-    def claims(self) -> ClaimsByNode:
-        """Return the claims whose devices could be taken back."""
+    def claims(self) -> Generator[None, None, ClaimsByNode]:
+        """Return the claims whose devices could be taken back; yields where others may run."""
         return self._holders.by_node()
 
     def search(
@@ -128,14 +112,13 @@ class VictimSearch:
         preemptor: Preemptor,
         found: ClaimsByNode,
         only: frozenset[str] | None,
-        capacity: HostCapacity,
         in_progress: InProgress,
         *,
         evicts: bool,
-    ) -> Chosen | Counter[str]:
-        """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go.
+    ) -> Generator[None, None, Chosen | Counter[str] | None]:
+        """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go; None: who waits has changed.
 
-        `only`: the nodes that count (None: all). `evicts`: else nobody is evicted, and what ends anyway is looked for.
+        `only`: the nodes that count (None: all). `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
         """
         demand = preemptor.demand
         try:
@@ -143,18 +126,19 @@ class VictimSearch:
         except OverLimit:
             return Counter()  # what waits for its quota takes nothing from anybody
         taken = found.claims.keys() if evicts else found.ending
-        asking = self._asking(preemptor, found, taken, only, capacity)
+        asking = self._asking(preemptor, found, taken, only)
         if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
-        attempts = deque(self._attempts(demand, in_progress) if evicts else [_Attempt(demand, _NOBODY)])
+        attempts = deque(self._attempts(demand, in_progress) if evicts else [Attempt(demand, NOBODY)])
         while attempts:
             attempt = attempts.popleft()
-            with self._decider.reservations.lifted(preemptor.head):
-                possible, victims = self._victims(asking, attempt, capacity)
+            possible, victims = yield from self._victims(asking, attempt)
+            if not all(is_current(member, self._snapshot) for member in preemptor.members):
+                return None
             if attempt.takes_back:
-                left_alone = possible.left_alone
-            if victims is None:
+                left_alone = sum((each.left_alone for each in possible), Counter())
+            if victims is None or not self._still_suits(demand, victims):
                 continue
             decision = _together(_decisions(victims))
             try:
@@ -179,16 +163,16 @@ class VictimSearch:
         found: ClaimsByNode,
         nodes: Collection[str],
         only: frozenset[str] | None,
-        capacity: HostCapacity,
     ) -> _Asking | None:
         """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
+        capacity = self._decider.candidates.capacity()
         if preemptor.group is not None:
             group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
                 return None
             taken, others = looked_at(group.nodes, nodes, self._turn)
             self._turn += MOST_TAKEN
-            rows = [*((name, found.claims[name]) for name in taken), *((name, []) for name in others)]
+            rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
             return _Asking(preemptor, group, rows)
         if only is not None:
             nodes = only.intersection(nodes)
@@ -198,52 +182,88 @@ class VictimSearch:
         names = sorted(asked.nodes or ())
         first = self._turn % len(names) if len(names) > MOST_NODES else 0
         self._turn += MOST_NODES
-        rows = [(name, found.claims[name]) for name in (names[first:] + names[:first])[:MOST_NODES]]
+        rows = {name: found.claims[name] for name in (names[first:] + names[:first])[:MOST_NODES]}
         return _Asking(preemptor, asked, rows)
 
     def _victims(
-        self, asking: _Asking, attempt: _Attempt, capacity: HostCapacity
-    ) -> tuple[PossibleVictims, VictimSet | GangVictims | None]:
+        self, asking: _Asking, attempt: Attempt
+    ) -> Generator[None, None, tuple[Collection[PossibleVictims], VictimSet | GangVictims | None]]:
         """Return who may go in an attempt, and the cheapest victims among them; None: there are none, or the demand is broken."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
-        demand, asked = asking.preemptor.demand, asking.asked
+        demand, asked, candidates = asking.preemptor.demand, asking.asked, self._decider.candidates
         wanted = total(unplaced(demand, self._snapshot))
-        possible = self._holders.read(
-            demand, asking.rows, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
-        )
+        fixed = rule, attempt.reclaim, self._cooldown.spared, wanted
+        possible: dict[str, PossibleVictims] = {}
+
+        def read(node: str) -> NodeVictims:
+            own, capacity = asking.claims[node], candidates.capacity()
+            possible[node] = self._holders.read(demand, node, own, capacity, *fixed)
+            return possible[node].node
+
+        names, claims = [*asking.claims], attempt.demand.asked
+        steps: Generator[None, None, VictimSet | GangVictims | None]
         try:
             if isinstance(asked, AskedGroup):
-                return possible, victims_of(asked, attempt.demand.asked, possible.nodes, self._decider)
-            return possible, find_victims(
-                self._snapshot.state,
-                replace(asked, claims=attempt.demand.asked),
-                possible.nodes,
-                wanted=wanted,
-                terms=terms_of(self._snapshot.managed.policy(demand.claims[0])),
-                prefer=self._decider.candidates.idle,
-            )
+                steps = victims_of(asked, claims, names, read, self._decider, self._pauses)
+            else:
+                terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+                ask, prefer = replace(asked, claims=claims), candidates.idle
+                steps = victim_steps(
+                    self._snapshot.state, ask, names, read, wanted=wanted, terms=terms, prefer=prefer
+                )
+            return possible.values(), (yield from self._lifting(asking.preemptor, steps))
         except BrokenInput:
-            return possible, None
+            return possible.values(), None
 
-    def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[_Attempt]:
+    def _pauses(self) -> bool:
+        """Say whether a search for a group has done enough for one step."""
+        return self._clock() - self._resumed >= _STEP
+
+    def _lifting(
+        self, preemptor: Preemptor, steps: Generator[None, None, VictimSet | GangVictims | None]
+    ) -> Generator[None, None, VictimSet | GangVictims | None]:
+        """Do these steps without what is reserved for who waits, which is held while others run."""
+        while True:
+            self._resumed = self._clock()
+            with self._decider.reservations.lifted(preemptor.head):
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    found: VictimSet | GangVictims | None = end.value
+                    return found
+            yield
+
+    def _still_suits(self, demand: WaitingDemand, victims: VictimSet | GangVictims | None) -> bool:
+        """Say whether there are victims whose node, if it was searched in steps, suits the pods as it did before."""
+        if not isinstance(victims, VictimSet):
+            return victims is not None
+        candidates = self._decider.candidates
+        return candidates.ask_with_victims(demand, candidates.capacity(), [victims.node]) is not None
+
+    def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
         reclaim = self._guarantees.reclaim_rule(demand, in_progress.ahead, in_progress.going)
         mode = self._snapshot.managed.policy(demand.claims[0]).preemption.mode
-        by_priority = _NOBODY if mode is PreemptionMode.NEVER else _LOWER_PRIORITY
-        found = [_Attempt(reclaim.within, by_priority, reclaim)] if reclaim.within is not None else []
-        if by_priority is not _NOBODY:
-            found.append(_Attempt(demand, by_priority, replace(reclaim, within=None)))
+        by_priority = NOBODY if mode is PreemptionMode.NEVER else LOWER_PRIORITY
+        found = [Attempt(reclaim.within, by_priority, reclaim)] if reclaim.within is not None else []
+        if by_priority is not NOBODY:
+            found.append(Attempt(demand, by_priority, replace(reclaim, within=None)))
         return found
 
 
-def _chosen(attempt: _Attempt, possible: PossibleVictims, victims: VictimSet | GangVictims) -> Chosen:
+def _chosen(
+    attempt: Attempt, possible: Collection[PossibleVictims], victims: VictimSet | GangVictims
+) -> Chosen:
     """Return the pods behind victims, and which of them have borrowed what is taken back."""
     pods: dict[str, Pod] = {}
     borrowers: dict[str, str] = {}
+    groups = {key: own for each in possible for key, own in each.groups.items()}
+    single = {key: own for each in possible for key, own in each.pods.items()}
+    holders = {key: holder for each in possible for key, holder in each.holders.items()}
     for each in victims.victims:
-        own = possible.groups[each.group] if each.group in victims.groups else possible.pods[each.key]
+        own = groups[each.group] if each.group in victims.groups else single[each.key]
         pods |= {pod.uid: pod for pod in own}
-        holder = possible.holders[each.key]
+        holder = holders[each.key]
         if own and not attempt.by_priority.may_go(holder, attempt.demand):
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
     quota = attempt.reclaim.quota if borrowers else ""

@@ -1,0 +1,128 @@
+"""VictimSearches: for which of those that wait victims are searched now, and for how long in one pass.
+
+In: those that waited in a pass, what is under way. Out: chosen victims, or that one of those that wait rests for a while. A pass searches for a part of
+its longest time, and the next one goes on where it stopped, so that others wait for no search.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.preemption import events
+from apportion.scheduling.preemption.holders import ClaimsByNode
+from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.preemption.preemptors import Preemptors
+from apportion.scheduling.preemption.victimsearch import Chosen, InProgress, VictimSearch
+from apportion.scheduling.searchturns import SHARE
+from apportion.scheduling.waiting import WaitingDemand
+
+_PAUSE = 1.0
+"""Seconds between the beginnings of two searches."""
+
+
+class VictimSearches:
+    """Searches one after the other."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        search: VictimSearch,
+        preemptors: Preemptors,
+        *,
+        clock: Callable[[], float],
+        in_progress: Callable[[], InProgress],
+        is_evaluated: Callable[[WaitingDemand], bool],
+        start: Callable[[Preemptor, Chosen], None],
+    ) -> None:
+        """`in_progress` says what is being done for others; `is_evaluated`, whether costly selectors have been evaluated; `start` begins a preemption."""
+        self._decider = decider
+        self._search = search
+        self._preemptors = preemptors
+        self._clock = clock
+        self._in_progress = in_progress
+        self._is_evaluated = is_evaluated
+        self._start = start
+        self._began = -_PAUSE
+        self._steps: Iterator[None] | None = None
+        """What goes on in the next pass."""
+
+    @property
+    def go_on(self) -> bool:
+        """Whether the next pass goes on with a search."""
+        return self._steps is not None
+
+    def abandon(self) -> None:
+        """Search no more."""
+        self._steps = None
+
+    def turn(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Collection[WaitingGroup],
+        active: Collection[str],
+        longest: float,
+    ) -> Iterator[None]:
+        """Search for the first of these for which anything can be done, or go on with what was begun; yields where others may run.
+
+        `active`: those for which a preemption is under way, by key. `longest`: seconds of a pass.
+        """
+        now = self._clock()
+        if self._steps is None and now - self._began >= _PAUSE and self._preemptors.exist():
+            self._began = now
+            self._steps = self._for_first(self._preemptors.first(demands, groups, active))
+        if self._steps is not None:
+            for _ in self._steps:
+                if self._clock() >= now + longest * SHARE:
+                    return
+                yield
+            self._steps = None
+
+    def instead(self, preemptor: Preemptor) -> Generator[None, None, Chosen | None]:
+        """Return other victims for one some of whose victims stay; None: there are none."""
+        found = yield from self._search.claims()
+        chosen = yield from self._one(preemptor, found, None, evicts=True)
+        return chosen if isinstance(chosen, Chosen) else None
+
+    def _for_first(self, due: Collection[Collection[Preemptor]]) -> Generator[None, None, None]:
+        """Search for the first one of each of these."""
+        if not any(due):
+            return
+        found = yield from self._search.claims()
+        # Who repeats a search before its time, on a few nodes, takes nobody's turn.
+        for preemptors in due if found.claims else ():
+            for preemptor in preemptors:
+                if self._decider.quotas.stands_back(preemptor.members):
+                    continue  # it waits for its quota, or others go before it
+                if not all(self._is_evaluated(member) for member in preemptor.members):
+                    continue  # which devices would do is not known yet, or costs too much
+                evicts = self._preemptors.may_evict(preemptor)
+                if evicts or found.ending:
+                    only = self._preemptors.only(preemptor)
+                    chosen = yield from self._one(preemptor, found, only, evicts=evicts)
+                    if isinstance(chosen, Chosen):
+                        self._start(preemptor, chosen)
+                    elif chosen is not None and only is None:
+                        events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
+                    break
+
+    def _one(
+        self, preemptor: Preemptor, found: ClaimsByNode, only: frozenset[str] | None, *, evicts: bool
+    ) -> Generator[None, None, Chosen | Counter[str] | None]:
+        """Search for one, as `VictimSearch.search` does; where there are no victims it rests."""
+        begun, seconds = self._preemptors.begun(), 0.0
+        steps = self._search.search(preemptor, found, only, self._in_progress(), evicts=evicts)
+        chosen: Chosen | Counter[str] | None = None
+        searching = True
+        while searching:
+            began = self._clock()
+            try:
+                next(steps)
+            except StopIteration as end:
+                chosen, searching = end.value, False
+            seconds += self._clock() - began
+            if searching:
+                yield
+        if chosen is not None and not isinstance(chosen, Chosen):
+            self._preemptors.found_none(preemptor, begun, seconds, evicts=evicts)
+        return chosen

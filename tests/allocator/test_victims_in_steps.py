@@ -1,0 +1,135 @@
+"""Victims are searched in steps: others change the state in between, and nothing of theirs is lost, doubled or kept for nobody."""
+
+import random
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import pytest
+
+from apportion.allocator.preemption.findgangvictims import GangVictims, find_gang_victims, gang_victim_steps
+from apportion.allocator.preemption.findvictims import victim_steps
+from apportion.allocator.preemption.victims import NodeVictims, VictimSet
+from apportion.allocator.state import State
+from tests.allocator import gangvictimworlds, victimworlds
+
+WORLDS = 300
+Found: TypeAlias = VictimSet | GangVictims | None
+
+
+@dataclass
+class Others:
+    """Pods that end and come on the nodes of a world while victims are searched."""
+
+    state: State
+    nodes: Sequence[NodeVictims]
+    seed: int
+    often: float
+    """How likely something changes at a pause."""
+    changes: int = 0
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)  # noqa: S311 - a test that can be repeated
+
+    def read(self, name: str) -> NodeVictims:
+        """Return the victims of a node that still have their devices."""
+        node = next(each for each in self.nodes if each.node == name)
+        held = self.state.held().keys()
+        return replace(node, victims=tuple(each for each in node.victims if each.holds.keys() <= held))
+
+    def change(self) -> None:
+        """Let a victim end, and most often another pod have one of its devices at once."""
+        victims = [each for node in self.nodes for each in self.read(node.node).victims]
+        if victims:
+            self.changes += 1
+            gone = self.rng.choice(victims)
+            for key in gone.holds:
+                self.state.release(key)
+            if self.rng.random() < 2 / 3:
+                self.state.hold(f"new-{self.changes}", next(iter(gone.holds.values())))
+
+    def run(self, steps: Generator[None, None, Found]) -> Found:
+        """Do the steps, with changes in between; at each pause and at the end is held what others hold."""
+        held = self.state.held()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                assert self.state.held() == held
+                found: Found = end.value
+                return found
+            assert self.state.held() == held
+            if self.rng.random() < self.often:
+                self.change()
+                held = self.state.held()
+
+
+def for_one(seed: int, often: float) -> tuple[Others, Generator[None, None, Found]]:
+    """Return a world, and a search for one demand."""
+    world = victimworlds.drawn(seed)
+    others = Others(world.state, world.nodes, seed, often)
+    names = [each.node for each in world.nodes]
+    return others, victim_steps(world.state, world.demand, names, others.read, wanted=world.wanted)
+
+
+def for_gang(seed: int, often: float) -> tuple[Others, Generator[None, None, Found]]:
+    """Return a world, and a search for a gang that pauses wherever it may."""
+    world = gangvictimworlds.drawn(seed, alike=bool(seed % 2))
+    others = Others(world.state, world.nodes, seed, often)
+    names = [each.node for each in world.nodes]
+    return others, gang_victim_steps(
+        world.state, world.members, names, others.read, ladder=world.ladder, pauses=lambda: True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [for_one, for_gang])
+@pytest.mark.parametrize("often", [0.05, 0.5])
+def test_others_hold_what_they_held_at_every_pause_and_at_the_end(
+    made: Callable[[int, float], tuple[Others, Generator[None, None, Found]]], often: float
+) -> None:
+    """Pods end and come between the steps; those who are found have their devices then, and these serve once they are gone."""
+    served = changed = 0
+    for seed in range(WORLDS):
+        others, steps = made(seed, often)
+        found = others.run(steps)
+        changed += others.changes > 0
+        if found is not None:
+            served += 1
+            assert suits(others.state, found), seed
+    assert changed > WORLDS / 10
+    assert served
+
+
+@pytest.mark.slow
+def test_a_gang_for_which_a_search_pauses_gets_the_same_victims() -> None:
+    """What is given back for a pause and taken once more changes no answer."""
+    found = 0
+    for seed in range(WORLDS):
+        others, steps = for_gang(seed, 0.0)
+        world = gangvictimworlds.drawn(seed, alike=bool(seed % 2))
+        victims = others.run(steps)
+        assert victims == find_gang_victims(world.state, world.members, world.nodes, ladder=world.ladder), (
+            seed
+        )
+        found += victims is not None
+    assert found > WORLDS / 10
+
+
+def suits(state: State, found: VictimSet | GangVictims) -> bool:
+    """Say whether victims have their devices, and those that were chosen are free without them."""
+    held = state.held()
+    if any(held.get(key) != results for each in found.victims for key, results in each.holds.items()):
+        return False
+    for victim in found.victims:
+        state.release_all(victim.holds)
+    for number, decision in enumerate(
+        found.decisions if isinstance(found, GangVictims) else (found.decision,)
+    ):
+        for result in [each for one in decision.allocations for each in one.results]:
+            index = state.view(decision.node).find(result.device)
+            if index is None or not state.view(decision.node).open >> index & 1:
+                return False
+            state.hold(f"got-{number}-{result.device}", [result])
+    return True
