@@ -1,135 +1,20 @@
 """A claim that is reserved for its gated pod together with its allocation, on real control planes of both versions (ADR 23)."""
 
-import os
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from apportion.api.contract import GATE
-from apportion.cluster.client import Client, connect
+from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.dra.allocation import Allocation, DeviceResult
-from apportion.dra.claim import Claim
-from apportion.dra.device import DeviceId
-from apportion.dra.pod import Pod
-from apportion.dra.selection import NodeSelector
-from apportion.errors import Missing, NotLeading, Unreachable
+from apportion.errors import ApiError, NotLeading
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
-from testbed.node import NodeShape
-from testbed.nodes import simulated_nodes
-
-_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
-_SMALL = {"cpu": "1", "memory": "8Gi", "pods": "20"}
-
-
-@dataclass(frozen=True)
-class Place:
-    """A namespace in which pods get claims from a template, and what writes there."""
-
-    cluster: ControlPlane
-    client: Client
-    writer: Writer
-    namespace: str
-
-    async def pod(self, name: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
-        """Make a gated pod; return it with the claim that controller-manager made for it."""
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {
-                "schedulingGates": [{"name": GATE}],
-                "resourceClaims": [{"name": "device", "resourceClaimTemplateName": "device"}],
-                "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
-                "terminationGracePeriodSeconds": 0,
-            },
-        }
-        await self.client.create(PODS, body, namespace=self.namespace)
-        pod = await eventually(lambda: self.read(name), lambda found: bool(found and found.claims[0].claim))
-        claim = await self.claim_of(pod)
-        assert claim is not None
-        return pod, claim
-
-    async def allocated(self, name: str, node: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
-        """Make a gated pod whose claim is allocated and reserved for it."""
-        pod, claim = await self.pod(name, cpu=cpu)
-        results = (DeviceResult("device", DeviceId("d.example.com", node, "dev")),)
-        allocation = Allocation(results, node_selector=NodeSelector.of_name(node))
-        await self.writer.allocate(claim, allocation, await self.writer.protect(claim), pod)
-        found = await self.claim_of(pod)
-        assert found is not None
-        return pod, found
-
-    async def read(self, name: str) -> Pod:
-        return Pod.from_json(await self.client.get(PODS, name, namespace=self.namespace))
-
-    async def claim_of(self, pod: Pod) -> Claim | None:
-        assert pod.claims[0].claim is not None
-        try:
-            return Claim.from_json(
-                await self.client.get(CLAIMS, pod.claims[0].claim, namespace=self.namespace)
-            )
-        except Missing:
-            return None
-
-    async def nominated_by(self, name: str) -> str:
-        """Return who wrote of a pod's status for which node it is nominated; binding empties the field itself."""
-        found = await self.client.get(PODS, name, namespace=self.namespace)
-        return next(
-            each["manager"]
-            for each in found["metadata"]["managedFields"]
-            if "f:nominatedNodeName" in each["fieldsV1"].get("f:status", {})
-        )
-
-    async def bind(self, pod: Pod, node: str) -> None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        body = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
-        await self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}/binding", body)
-
-    @contextmanager
-    def controller_manager_away(self) -> Iterator[None]:
-        """Let controller-manager do nothing within a block."""
-        pid = self.cluster.processes["kube-controller-manager"].pid
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(pid, signal.SIGCONT)
-
-    async def bound(self, name: str) -> Pod:
-        return await eventually(lambda: self.read(name), lambda found: found.node is not None)
-
-
-async def handed_on(proxy: FaultyProxy, path: str) -> bool:
-    """Say whether a request that was held has reached the server."""
-    return any(path in each for each in proxy.answered)
-
-
-@asynccontextmanager
-async def _place(cluster: ControlPlane, namespace: str) -> AsyncIterator[Place]:
-    request = {"name": "device", "exactly": {"deviceClassName": "none"}}
-    template: dict[str, Any] = {
-        "metadata": {"name": "device"},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
-    await cluster.api.create(_TEMPLATES.format(namespace), template)
-    nodes = [NodeShape("reserved-small", resources=_SMALL), NodeShape("reserved-large")]
-    async with (
-        simulated_nodes(cluster, nodes),
-        await connect(cluster.kubeconfig, manager="apportion-operator") as client,
-    ):
-        writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
-        yield Place(cluster, client, writer, namespace)
+from tests.scheduling.reservedplace import Place, handed_on, place_in
 
 
 class Reserving:
@@ -238,10 +123,16 @@ class Reserving:
         ("fault", "method", "path"),
         [
             (Fault.FAIL, "GET", "/pods/p"),
+            (Fault.EXPIRE, "GET", "/pods/p"),
             (Fault.LOSE_ANSWER, "PATCH", "/status"),
             (Fault.HOLD_REQUEST, "PATCH", "/status"),
         ],
-        ids=["the pod cannot be read", "the answer is lost", "the request comes late"],
+        ids=[
+            "the pod cannot be read",
+            "reading the pod is refused",
+            "the answer is lost",
+            "the request comes late",
+        ],
     )
     async def test_a_bound_pod_keeps_its_reservation_where_an_answer_is_missing(
         self, place: Place, tmp_path: Path, fault: Fault, method: str, path: str
@@ -259,7 +150,7 @@ class Reserving:
             proxy.rules.append(Rule(fault, method, path, times=1, seconds=3.0))
             writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
             with place.controller_manager_away():
-                with pytest.raises(Unreachable):
+                with pytest.raises(ApiError):
                     await writer.clear(claim, pod)
                 if fault is Fault.HOLD_REQUEST:
                     await eventually(lambda: handed_on(proxy, "/status"))
@@ -309,7 +200,7 @@ class TestReserving(Reserving):
     @pytest.fixture
     async def place(self, control_plane: ControlPlane, namespace: str) -> AsyncIterator[Place]:
         """Give a place on the default version."""
-        async with _place(control_plane, namespace) as made:
+        async with place_in(control_plane, namespace) as made:
             yield made
 
 
@@ -317,5 +208,5 @@ class TestReservingOnTheOldest(Reserving):
     @pytest.fixture
     async def place(self, oldest_control_plane: ControlPlane, oldest_namespace: str) -> AsyncIterator[Place]:
         """Give a place on the oldest supported version."""
-        async with _place(oldest_control_plane, oldest_namespace) as made:
+        async with place_in(oldest_control_plane, oldest_namespace) as made:
             yield made

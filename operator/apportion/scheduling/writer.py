@@ -19,7 +19,7 @@ from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
-from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
+from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import is_kept
 
@@ -128,7 +128,7 @@ class Writer:
                     if user is not None and await self._may_start(user, now, reserved=bool(reserved)):
                         return False
                     await self._status(now, version, {"allocation": None})
-                except (Unreachable, NotLeading) as error:
+                except (ApiError, BrokenInput, NotLeading) as error:
                     if user is not None and reserved:
                         await self._reserve(now, user, unanswered=isinstance(error, Unanswered))
                     raise
@@ -164,7 +164,7 @@ class Writer:
                     await self._annotate(claim)
             except (Missing, BrokenInput):
                 return
-            except (Overtaken, Unreachable, NotLeading):
+            except (ApiError, NotLeading):
                 await asyncio.sleep(pause)
             else:
                 return

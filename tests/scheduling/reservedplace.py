@@ -1,0 +1,128 @@
+"""A namespace in which claims of gated pods are reserved with their allocation, on a real control plane."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client, connect
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
+from apportion.dra.pod import Pod
+from apportion.dra.selection import NodeSelector
+from apportion.errors import Missing
+from apportion.scheduling.writer import Writer
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from testbed.faultyproxy import FaultyProxy
+from testbed.node import NodeShape
+from testbed.nodes import simulated_nodes
+
+_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
+_SMALL = {"cpu": "1", "memory": "8Gi", "pods": "20"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace in which pods get claims from a template, and what writes there."""
+
+    cluster: ControlPlane
+    client: Client
+    writer: Writer
+    namespace: str
+
+    async def pod(self, name: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
+        """Make a gated pod; return it with the claim that controller-manager made for it."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "schedulingGates": [{"name": GATE}],
+                "resourceClaims": [{"name": "device", "resourceClaimTemplateName": "device"}],
+                "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
+                "terminationGracePeriodSeconds": 0,
+            },
+        }
+        await self.client.create(PODS, body, namespace=self.namespace)
+        pod = await eventually(lambda: self.read(name), lambda found: bool(found and found.claims[0].claim))
+        claim = await self.claim_of(pod)
+        assert claim is not None
+        return pod, claim
+
+    async def allocated(self, name: str, node: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
+        """Make a gated pod whose claim is allocated and reserved for it."""
+        pod, claim = await self.pod(name, cpu=cpu)
+        results = (DeviceResult("device", DeviceId("d.example.com", node, "dev")),)
+        allocation = Allocation(results, node_selector=NodeSelector.of_name(node))
+        await self.writer.allocate(claim, allocation, await self.writer.protect(claim), pod)
+        found = await self.claim_of(pod)
+        assert found is not None
+        return pod, found
+
+    async def read(self, name: str) -> Pod:
+        return Pod.from_json(await self.client.get(PODS, name, namespace=self.namespace))
+
+    async def claim_of(self, pod: Pod) -> Claim | None:
+        assert pod.claims[0].claim is not None
+        try:
+            return Claim.from_json(
+                await self.client.get(CLAIMS, pod.claims[0].claim, namespace=self.namespace)
+            )
+        except Missing:
+            return None
+
+    async def nominated_by(self, name: str) -> str:
+        """Return who wrote of a pod's status for which node it is nominated; binding empties the field itself."""
+        found = await self.client.get(PODS, name, namespace=self.namespace)
+        return next(
+            each["manager"]
+            for each in found["metadata"]["managedFields"]
+            if "f:nominatedNodeName" in each["fieldsV1"].get("f:status", {})
+        )
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
+        await self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}/binding", body)
+
+    @contextmanager
+    def controller_manager_away(self) -> Iterator[None]:
+        """Let controller-manager do nothing within a block."""
+        pid = self.cluster.processes["kube-controller-manager"].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def bound(self, name: str) -> Pod:
+        return await eventually(lambda: self.read(name), lambda found: found.node is not None)
+
+
+async def handed_on(proxy: FaultyProxy, path: str) -> bool:
+    """Say whether a request that was held has reached the server."""
+    return any(path in each for each in proxy.answered)
+
+
+@asynccontextmanager
+async def place_in(cluster: ControlPlane, namespace: str) -> AsyncIterator[Place]:
+    request = {"name": "device", "exactly": {"deviceClassName": "none"}}
+    template: dict[str, Any] = {
+        "metadata": {"name": "device"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    await cluster.api.create(_TEMPLATES.format(namespace), template)
+    nodes = [NodeShape("reserved-small", resources=_SMALL), NodeShape("reserved-large")]
+    async with (
+        simulated_nodes(cluster, nodes),
+        await connect(cluster.kubeconfig, manager="apportion-operator") as client,
+    ):
+        writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
+        yield Place(cluster, client, writer, namespace)
