@@ -97,8 +97,7 @@ class State:
 
     def put_slice(self, piece: Slice) -> None:
         """Learn of a ResourceSlice, or of its new version."""
-        touched = self._inventory.put_slice(piece)
-        self._rebuild(touched)
+        self._rebuild(self._inventory.put_slice(piece))
         self._holdings.resolve(piece.pool, self._consumption)
 
     def drop_slice(self, uid: str) -> None:
@@ -114,10 +113,7 @@ class State:
         self._rebuild(self._inventory.drop_taint_rule(name))
 
     def hold(self, key: str, results: Sequence[DeviceResult]) -> None:
-        """Hold the devices of an allocation under a key; replaces what the key held before.
-
-        Of counters they consume what slices say; those that the key released since the last fact about nodes and slices, as before.
-        """
+        """Hold the devices of an allocation under a key; replaces what the key held before. See `Holdings` for what they consume of counters."""
         self._mark_stale(self._holdings.hold(key, results, self._consumption))
 
     def release(self, key: str) -> None:
@@ -175,11 +171,10 @@ class State:
         """Return the present view of a node; raises KeyError for an unknown node."""
         found = self._views.get(name)
         if found is None:
-            inventory = self._inventory
             found = self._views[name] = NodeView(
-                inventory.nodes_known[name],
-                inventory.pools(name),
-                inventory.slice_view,
+                self._inventory.nodes_known[name],
+                self._inventory.pools(name),
+                self._inventory.slice_view,
                 self._templates,
                 self.features,
             )
