@@ -34,8 +34,8 @@ class FakeKubelet:
 
     `kubeconfig` is that of the user `system:node:<name>` in the group `system:nodes`. Below `root` lie
     `plugins_registry/` and `plugins/`, and `cdi/` unless `cdi` names another folder. `wiping_delay` is in seconds.
-    `stop_seconds` is how long containers take to end, also after their pod was deleted by force. With `wipe_at_start`
-    it deletes the node's ResourceSlices when it starts, as the kubelet does.
+    `stop_seconds` is how long containers take to end, also after their pod was deleted by force; a change of it counts for
+    those that are ending, too. With `wipe_at_start` it deletes the node's ResourceSlices when it starts, as the kubelet does.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class FakeKubelet:
                 api=self._api,
                 claims=self._claims,
                 cdi=self.cdi,
-                stop_seconds=self.stop_seconds,
+                stop_seconds=lambda: self.stop_seconds,
                 address=self._address,
             )
             self._spawn(self._run_worker(uid, worker))

@@ -26,13 +26,15 @@ HICCUPS: Final = (aiohttp.ClientError, TimeoutError, ApiError)
 FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}"
+_STOP_LOOK_SECONDS: Final = 0.1
+"""After how long it looks whether containers that are ending may end."""
 _log = logging.getLogger(__name__)
 
 
 class PodWorker:
     """Works on one pod until it is gone; kubelet's pod workers do the same (pkg/kubelet/pod_workers.go).
 
-    `stop_seconds` is how long its containers take to end. `address` returns a new pod address.
+    `stop_seconds` returns how long its containers take to end; it is called until they have ended. `address` returns a new pod address.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class PodWorker:
         api: Api,
         claims: Claims,
         cdi: Path,
-        stop_seconds: float,
+        stop_seconds: Callable[[], float],
         address: Callable[[], str],
     ) -> None:
         self.record = record
@@ -93,7 +95,7 @@ class PodWorker:
         latest, record = self._latest, self.record
         if latest is None or "deletionTimestamp" in latest["metadata"]:
             if record.running is not None and not self._stopped:
-                await asyncio.sleep(self._stop_seconds)
+                await self._stop()
                 self._stopped = True
                 record.stopped = time.time()
             await self._release()
@@ -132,6 +134,12 @@ class PodWorker:
         await self._set_status(podstatus.succeeded(latest))
         record.succeeded = time.time()
         return None
+
+    async def _stop(self) -> None:
+        """Wait until the containers have taken their time to end."""
+        began = time.monotonic()
+        while (left := began + self._stop_seconds() - time.monotonic()) > 0:  # noqa: ASYNC110 - a test sets a plain number
+            await asyncio.sleep(min(left, _STOP_LOOK_SECONDS))
 
     async def _release(self) -> None:
         if not self._released:

@@ -11,6 +11,7 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.clusterobjects import condition, objects, served_beside
+from tests.e2e.lingering import lingering
 from tests.e2e.moves import (
     CLASS,
     POLICIES,
@@ -130,40 +131,38 @@ class TestMoves(Moves):
         self, installation: Installation, team: Tenant
     ) -> None:
         """The pod that goes takes its time, and its set makes no other before; six pods that come meanwhile have all but what is held, so that one of them waits."""
-        for kubelet in installation.kubelets.values():
-            kubelet.stop_seconds = 8.0
-        async with scattered(team, "StatefulSet"):
-            for kubelet in installation.kubelets.values():
-                kubelet.stop_seconds = 0.0
-            async with objects(installation, defrag("tidy", mode="Evict")):
-                [move] = (await campaign(team, "tidy", ended=False))["moves"]
-                gone = await victim(team, move)
-                names = [f"between-{number}" for number in range(6)]
-                for name in names:
-                    await team.make(claim(name, request(CLASS, profile("1g.10gb"))))
-                    await team.make(pod(name, name))
+        async with (
+            scattered(team, "StatefulSet"),
+            lingering(installation) as end,
+            objects(installation, defrag("tidy", mode="Evict")),
+        ):
+            [move] = (await campaign(team, "tidy", ended=False))["moves"]
+            gone = await victim(team, move)
+            names = [f"between-{number}" for number in range(6)]
+            for name in names:
+                await team.make(claim(name, request(CLASS, profile("1g.10gb"))))
+                await team.make(pod(name, name))
 
-                async def served() -> list[str]:
-                    return [each for name in names for each in devices(await team.claim(name))]
+            async def served() -> list[str]:
+                return [each for name in names for each in devices(await team.claim(name))]
 
-                taken = await eventually(served, lambda found: len(found) == 5, within=SLOW)
-                assert not [each for each in taken if each.startswith(f"{move['source']['node']}/")]
-                found = await campaign(team, "tidy")
-                assert found["reason"] == "Completed"
-                running = {each["metadata"]["name"]: each for each in await all_run(team, 8)}
-                successor = running[gone["metadata"]["name"]]
-                place = (await places(team))[successor["metadata"]["uid"]]
-                assert [f"{GPU}/{place}"] == move["target"]["devices"]
+            taken = await eventually(served, lambda found: len(found) == 5, within=SLOW)
+            assert not [each for each in taken if each.startswith(f"{move['source']['node']}/")]
+            end()
+            assert (await campaign(team, "tidy"))["reason"] == "Completed"
+            running = {each["metadata"]["name"]: each for each in await all_run(team, 8)}
+            place = (await places(team))[running[gone["metadata"]["name"]]["metadata"]["uid"]]
+            assert [f"{GPU}/{place}"] == move["target"]["devices"]
 
     async def test_a_person_with_the_view_role_sees_what_is_held_and_why_a_claim_waits_for_it(
         self, installation: Installation, team: Tenant
     ) -> None:
         """While a plan is carried out nobody else gets its places: `free` counts them as held, `who` names them, and `why` what a claim waits for."""
-        for kubelet in installation.kubelets.values():
-            kubelet.stop_seconds = 30.0
-        async with viewing(installation.cluster) as person, scattered(team, "StatefulSet"):
-            for kubelet in installation.kubelets.values():
-                kubelet.stop_seconds = 0.0
+        async with (
+            viewing(installation.cluster) as person,
+            scattered(team, "StatefulSet"),
+            lingering(installation) as end,
+        ):
             before = await eventually(lambda: answer(person, "free"), within=SLOW)
             assert before["holds"] == []
             async with objects(installation, defrag("tidy", mode="Evict")):
@@ -188,6 +187,7 @@ class TestMoves(Moves):
                 driver, node, device = move["target"]["devices"][0].split("/")
                 who = (await answer(person, "who", f"{driver}/{node}/{device}"))["holders"]
                 assert [row["claim"] for row in who] == ["DeviceHold move"]
+                end()
                 assert (await campaign(team, "tidy"))["reason"] == "Completed"
             await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
 

@@ -11,6 +11,7 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.clusterobjects import objects
+from tests.e2e.lingering import lingering
 from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, ask_together, on_card, preemptible, protect
 from tests.e2e.quotas import quota
 from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
@@ -126,14 +127,9 @@ class TestPreemption(Preemption):
     ) -> None:
         """The victim takes its time to end; the next operator keeps its devices for the same claim, and evicts nobody."""
         [operator] = installation.operators
-        kubelet = installation.kubelets["h100-b"]
-        async with preemptible(installation, [FIRST]):
-            kubelet.stop_seconds = 6.0
-            try:
-                await ask(team, "victim", "1g.10gb", "low")
-                await team.running("victim")
-            finally:
-                kubelet.stop_seconds = 0.0
+        async with preemptible(installation, [FIRST]), lingering(installation) as end:
+            await ask(team, "victim", "1g.10gb", "low")
+            await team.running("victim")
             await ask(team, "whole", "7g.80gb", "high")
             await eventually(
                 lambda: team.pod("victim"), lambda found: found["metadata"].get("deletionTimestamp")
@@ -142,6 +138,8 @@ class TestPreemption(Preemption):
             # It fits beside the victim that ends: served, it would be in the way.
             await ask(team, "small", "1g.10gb", "low")
             operator.start()
+            await team.event("small", "ClaimsNotAllocated")
+            end()
             await team.running("whole", within=2 * PATIENCE)
 
             assert devices(await team.claim("small")) == []
@@ -152,14 +150,13 @@ class TestPreemption(Preemption):
         self, installation: Installation, team: Tenant
     ) -> None:
         """The victim takes its time to end; a small claim, which would fit beside it, waits for what is kept, and the preemptor for the victim."""
-        kubelet = installation.kubelets["h100-b"]
-        async with viewing(installation.cluster) as person, preemptible(installation, [FIRST]):
-            kubelet.stop_seconds = 30.0
-            try:
-                await ask(team, "victim", "1g.10gb", "low")
-                await team.running("victim")
-            finally:
-                kubelet.stop_seconds = 0.0
+        async with (
+            viewing(installation.cluster) as person,
+            preemptible(installation, [FIRST]),
+            lingering(installation) as end,
+        ):
+            await ask(team, "victim", "1g.10gb", "low")
+            await team.running("victim")
             await eventually(lambda: answer(person, "free"))
             await ask(team, "whole", "7g.80gb", "high")
             await team.event("whole", "Preempting")
@@ -174,6 +171,7 @@ class TestPreemption(Preemption):
             assert [each["name"] for each in whole["holds"]] == [
                 each["name"] for each in (await answer(person, "free"))["holds"]
             ]
+            end()
             await team.running("whole", within=2 * PATIENCE)
             await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
             await team.empty()

@@ -27,7 +27,7 @@ async def test_a_worker_that_is_cancelled_at_the_moment_when_it_is_woken_ends(
         api=control_plane.api,
         claims=Claims(plugins, tmp_path / "claims.json"),
         cdi=tmp_path,
-        stop_seconds=0.0,
+        stop_seconds=float,
         address=lambda: "10.0.0.1",
     )
     worker.observe(
