@@ -12,7 +12,7 @@ import structlog
 
 from apportion.agent.devices.values import Card, LivePartition, PartitionPlace, Placement
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.lifecycle.desiredpartitions import layout_of
+from apportion.agent.lifecycle.desiredpartitions import is_deleting, layout_of
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import PartitionDevice, partition_device
@@ -50,14 +50,16 @@ async def cut(
             row = await _verified(context, row, live)
         else:
             row = row_from_hardware(context, card, partition, live)
-        if row is None:
-            if spec.holder is None and spec.origin is Origin.CLAIM:
-                # The claim has gone, and nothing was made: the operator deletes the object.
-                why = f"{spec.device} was not cut before its claim was gone"
-                return PartitionOutcome(Phase.FAILED, "NotWanted", why)
+        if row is None and spec.holder is None and spec.origin is Origin.CLAIM:
+            # The claim has gone, and nothing was made: the operator deletes the object.
+            why = f"{spec.device} was not cut before its claim was gone"
+            return PartitionOutcome(Phase.FAILED, "NotWanted", why)
+        if row is None or (row.step is Step.INTENT and row.place not in live):
+            # Nothing of it is on the card: never made, or gone with a reboot, after which kubelet may be faster than this worker.
             user = context.whole_card_user(card.name)
             if user is not None:
                 return _wait("CardInUse", f"{card.name} is prepared whole for ResourceClaim {user.key}")
+        if row is None:
             row = await _intend(context, card, meant, partition, live)
         if row.step is Step.INTENT:
             row = await _make(context, row, live)
@@ -147,7 +149,9 @@ def row_from_hardware(
     if partition.metadata.uid in context.journal.interrupted():
         # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
-    if context.adopt_foreign and layout_of(partition) and there.complete and there.in_use is False:
+    # One that is being deleted has adopted nothing, or its status would say so.
+    wanted = context.adopt_foreign and layout_of(partition) and not is_deleting(partition)
+    if wanted and there.complete and there.in_use is False:
         _log.warning(
             "partition.adopted", partition=partition.metadata.name, uuid=there.uuid, place=str(there.place)
         )

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -24,6 +25,8 @@ from apportion.errors import ApportionError, Lost, Overtaken
 
 _LONGEST = 60.0
 """Seconds after which a round is made without a wake-up: people change partitions on the node."""
+_UNSEEN: Final = frozenset({"Lost", "NoJournal"})
+"""Reasons for which nobody knows what is on the card, or can write it down."""
 _log = structlog.get_logger()
 
 
@@ -118,7 +121,9 @@ class CardWorker:
             if not everything and uid not in some:
                 continue
             if is_deleting(partition):
-                if context.journal.partition(uid) is None:
+                if await self._may_be_there(partition):
+                    due.append(self._pause(uid))
+                elif context.journal.partition(uid) is None:
                     await remove_finalizer(context, partition)
             else:
                 due += await self._create_or_keep(partition)
@@ -149,6 +154,19 @@ class CardWorker:
                 if row is not None and context.journal.partition(uid) is None:
                     _log.warning("partition.recovered", partition=row.name, place=str(row.place))
                     await asyncio.to_thread(context.journal.put_partition, row)
+
+    async def _may_be_there(self, partition: Partition) -> bool:
+        """Say whether a lost journal may have had a row for a Partition on a card that the node does not show (yet)."""
+        context, uid = self._context, partition.metadata.uid
+        if self.card in context.hardware.cards or context.journal.partition(uid) is not None:
+            return False
+        if not partition.status.uuid and uid not in context.journal.interrupted():
+            return False
+        try:
+            await context.live(self.card)
+        except Lost:
+            return True
+        return False
 
     async def _exists_in_api(self, row: PartitionRow) -> bool:
         """Ask the API for a Partition that our watch has not seen; another agent may have seen it first."""
@@ -193,6 +211,9 @@ class CardWorker:
                 showing.cancel()
         row = context.journal.partition(uid)
         self._note_unsupported(partition, outcome)
+        if row is None and partition.status.uuid and outcome.reason in _UNSEEN:
+            # The journal was lost, and the status alone says what was made, until it can be looked for and written down.
+            return [self._pause(uid)]
         await report(context, context.desired.get(uid) or partition, row, outcome)
         if outcome.ready:
             context.begun.forget(uid)

@@ -1,0 +1,42 @@
+"""What a worker leaves alone: a card that a claim has whole, and a partition that a person made."""
+
+from pathlib import Path
+
+from apportion.api.contract import STATIC_SUFFIX
+from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, one_card
+from tests.agent.places import GPU, H100, MakeBackend
+
+
+async def test_an_idle_partition_that_a_reboot_took_is_not_made_on_a_card_that_a_claim_has_whole(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its row is from before, and kubelet was faster than the worker: MIG mode would be switched on under the claim. It is made when that has gone."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        idle = node.partition("p1")
+        await node.work()
+        assert node.status(idle)["phase"] == "Idle"
+        with backend.state.changing() as state:
+            state["partitions"].clear()
+        node.prepared("whole", "gpu-0")
+        await node.work()
+        assert await node.live() == ()
+        (ready,) = node.status(idle)["conditions"]
+        assert (node.status(idle)["phase"], ready["reason"]) == ("Pending", "CardInUse")
+        node.context.journal.drop_claim("whole", GPU)
+        await node.work()
+        assert [found.place for found in await node.live()] == [PLACE]
+
+
+async def test_a_persons_partition_is_not_adopted_in_order_to_be_removed(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """A layout came and went while no agent was there: nothing was the layout's."""
+    theirs = {"card": "gpu-0", "profile": "3g.40gb", "start": 4}
+    async with one_card(tmp_path, make_backend(cards=[H100], foreign=[theirs]), adopt=True) as node:
+        (before,) = await node.live()
+        item = node.partition("p1", f"{DEVICE}{STATIC_SUFFIX}", origin="Layout", holder=LAYOUT)
+        node.delete(item)
+        await node.work()
+        assert node.api.items == {}
+        assert await node.live() == (before,)
