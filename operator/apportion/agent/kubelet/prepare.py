@@ -132,8 +132,9 @@ class Preparer:
 
         They are left by a crash, a reboot, or a journal that was lost. Files that are not ours are not looked at.
         """
-        if all(card.kind != self._kind for card in self._context.hardware.cards.values()):
-            # Its driver is awaited. After a lost journal these files alone say which claims are prepared.
+        hardware = self._context.hardware
+        if hardware.incomplete or all(card.kind != self._kind for card in hardware.cards.values()):
+            # Its driver is awaited, or a card. After a lost journal these files alone say which claims are prepared.
             return 0
         journal = self._context.journal
         found = await asyncio.to_thread(lambda: self._cdi.claims(self.driver) | self._metadata.claims())

@@ -5,7 +5,7 @@ prepared and not unprepared, so its containers may run: without a row its device
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import structlog
@@ -18,7 +18,7 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.agent.slices.naming import card_of
 from apportion.api.partition import Phase
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, HardwareError
 
 _log = structlog.get_logger()
 
@@ -38,10 +38,10 @@ async def note_interrupted(context: AgentContext) -> None:
 async def recover_claims(
     context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: str, node: str
 ) -> int:
-    """Write rows for claims of which only files exist; returns how many. Raises HardwareError.
+    """Write rows for claims of which only files exist; returns how many.
 
     Called before workers start. After a reboot nothing is recovered: no container survived it. Files that name a partition
-    which is not on the hardware are left for `remove_orphans`: no container can use it.
+    which is not on the hardware are left for `remove_orphans`: no container can use it. One on a card that does not answer is not gone.
     """
     journal = context.journal
     if journal.rebooted:
@@ -50,14 +50,14 @@ async def recover_claims(
     lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.is_intact(driver, uid)]
     if not lost:
         return 0
-    live = {card.uuid for card in context.hardware.cards.values()}
-    live |= {found.uuid for found in await context.hardware.partitions()}
+    live, silent = await _there(context, kind)
     count = 0
     for uid in lost:
         files = metadata.read(uid)
         devices = tuple(_devices(context, files, uid, driver))
         uuids = {uuid for file in files for uuid in _uuids(file)}
-        if not devices or not uuids <= live:
+        unknown = silent.intersection(device.card for device in devices)
+        if not devices or not (uuids <= live or unknown):
             continue
         about = files[0]["metadata"]
         ref = ClaimRef(about["namespace"], about["name"], uid)
@@ -77,6 +77,31 @@ async def recover_claims(
         count += 1
         _log.warning("claim.recovered", claim=ref.key, uid=uid, devices=[device.device for device in devices])
     return count
+
+
+def lost_claims(
+    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, driver: str, cards: Collection[str]
+) -> tuple[str, ...]:
+    """Return the UIDs of claims with devices of these cards that have files and no row."""
+    known = {row.uid for row in context.journal.claims() if row.driver == driver}
+    return tuple(
+        uid
+        for uid in sorted(cdi.claims(driver) - known)
+        if any(device.card in cards for device in _devices(context, metadata.read(uid), uid, driver))
+    )
+
+
+async def _there(context: AgentContext, kind: str) -> tuple[set[str], set[str]]:
+    """Return the UUIDs of what is there, and the names of cards that do not say what is on them."""
+    live, silent = set[str](), set[str]()
+    for card in context.hardware.cards.values():
+        if card.kind == kind:
+            live.add(card.uuid)
+            try:
+                live |= {found.uuid for found in await context.hardware.partitions_of(card.name)}
+            except HardwareError:
+                silent.add(card.name)
+    return live, silent
 
 
 def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:

@@ -1,0 +1,123 @@
+"""Claims of a lost journal whose card does not answer when the next agent starts: their files alone say that containers have it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apportion.agent.backends import Found
+from apportion.agent.cdi import CdiFolder
+from apportion.agent.discovery import Discovery
+from apportion.agent.driverpause import DriverPause
+from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.metadata import MetadataFolder
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.recoverclaims import recover_claims
+from apportion.agent.network.nodenetworks import NodeNetworks
+from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.settings import AgentOptions
+from apportion.agent.sharing.setups import Setups
+from apportion.dra.claim import Claim
+from apportion.errors import Lost, NotReady
+from tests.agent.lifecycle.onecard import DEVICE, OneCard, one_card
+from tests.agent.places import GPU, H100, MakeBackend
+
+REF = ClaimRef("default", "c", "00000000-0000-4000-8000-00000000000c")
+
+
+def allocated(device: str) -> Claim:
+    """Return the claim, allocated to a device of the node and reserved."""
+    result = {"request": "r0", "driver": GPU, "pool": "n", "device": device}
+    user = {"resource": "pods", "name": "p", "uid": "p"}
+    return Claim.from_json(
+        {
+            "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": REF.uid},
+            "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
+            "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]},
+        }
+    )
+
+
+def preparer(folder: Path, node: OneCard, device: str) -> Preparer:
+    """Return what serves kubelet."""
+
+    async def read(_: ClaimRef) -> Claim:
+        return allocated(device)
+
+    cdi = CdiFolder(folder / "cdi")
+    networks = NodeNetworks(node.context, "n", folder, folder / "run", socket=folder / "nri.sock")
+    return Preparer(
+        node.context,
+        cdi,
+        MetadataFolder(folder / "p" / GPU, GPU),
+        Setups(node.context, folder, folder / "run", cdi),
+        driver=GPU,
+        kind="gpu",
+        node="n",
+        try_now=lambda _card, _partition: None,
+        networks=networks.pods,
+        claims=read,
+    )
+
+
+async def recollected(folder: Path, node: OneCard) -> int:
+    """Recover as an agent does that starts."""
+    metadata = MetadataFolder(folder / "p" / GPU, GPU)
+    return await recover_claims(
+        node.context, CdiFolder(folder / "cdi"), metadata, driver=GPU, kind="gpu", node="n"
+    )
+
+
+def silent(*_: object) -> Any:
+    """Stand for a question that the card does not answer."""
+    raise Lost("gpu-0 does not answer")
+
+
+async def test_a_claim_whose_card_does_not_answer_is_recollected(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partition is unknown, not gone: a container that restarts needs the files, and nobody else gets the partition."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        item = node.partition(
+            "p1", holder={"kind": "ResourceClaim", "namespace": "default", "name": "c", "uid": REF.uid}
+        )
+        await node.work()
+        await preparer(tmp_path, node, DEVICE).prepare(REF)
+        seen = node.api.items
+    assert item["metadata"]["name"] in seen
+    monkeypatch.setattr(backend, "partitions_of", silent)
+    monkeypatch.setattr(backend, "partitions", lambda *_: ())
+    async with one_card(tmp_path, backend, "lost", seen=seen) as node:
+        assert await recollected(tmp_path, node) == 1
+        await preparer(tmp_path, node, DEVICE).remove_orphans()
+        assert CdiFolder(tmp_path / "cdi").claims(GPU) == {REF.uid}
+        (row,) = node.context.users("p1")
+        assert row.key == REF.key
+
+
+async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another card answers: without the file the card would be given to another claim when it comes. The agent starts anew for it."""
+    backend = make_backend(cards=[H100 | {"count": 2}])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-1").prepare(REF)
+    first, second = backend.devices()
+    there = [first]
+    monkeypatch.setattr(backend, "devices", lambda: tuple(there))
+    monkeypatch.setattr(backend, "incomplete", lambda: len(there) == 1)
+    async with one_card(tmp_path, backend, "lost") as node:
+        assert await recollected(tmp_path, node) == 0
+        assert await preparer(tmp_path, node, "gpu-1").remove_orphans() == 0
+        options = AgentOptions("n", cdi_dir=tmp_path / "cdi", plugins_dir=tmp_path / "p")
+        labels = NodeLabels(node.api, "n")
+        pause = DriverPause(labels, node.context.hardware, why="", interval=1.0)
+        discovery = Discovery(options, node.context, Found((backend,)), pause)
+        assert await discovery.later() == frozenset()
+        there.append(second)
+        monkeypatch.setattr(backend, "incomplete", lambda: True)
+        with pytest.raises(NotReady, match=f"a card of claim {REF.uid} answers now"):
+            await discovery.later()
+        assert await recollected(tmp_path, node) == 1
+        assert await discovery.later() == frozenset()
