@@ -99,11 +99,11 @@ class OneCard:
         """Return the status of a Partition as it was last written."""
         return dict(self.api.items[item["metadata"]["name"]].get("status") or {})
 
-    def prepared(self, uid: str, device: str) -> ClaimRow:
-        """Have a claim prepared with a device."""
+    def prepared(self, uid: str, device: str, step: ClaimStep = ClaimStep.PREPARED) -> ClaimRow:
+        """Have a claim prepared with a device, or as far as `step`."""
         card = self.context.hardware.cards["gpu-0"]
         devices = (ClaimDevice(device, card.name, "n", ("r0",), f"{GPU}/claim={uid}", card_uuid=card.uuid),)
-        row = ClaimRow(uid, GPU, "default", uid, ClaimStep.PREPARED, devices)
+        row = ClaimRow(uid, GPU, "default", uid, step, devices)
         self.context.journal.reserve(row)
         return row
 

@@ -62,9 +62,12 @@ def allocated_devices(claim: Claim | None, ref: ClaimRef, driver: str, pool: str
 
 
 def still_allocated(claim: Claim | None, row: ClaimRow) -> bool:
-    """Say whether the claim is still allocated to all devices of its row."""
+    """Say whether the claim is still allocated to all devices of its row, which those of another node's pool are not, whatever their names."""
     if claim is None or claim.allocation is None:
         return False
-    results = claim.allocation.results
-    have = {(r.device.name, r.share_id or "") for r in results if r.device.driver == row.driver}
-    return all(device.id in have for device in row.devices)
+    have = {
+        (result.device.pool, result.device.name, result.share_id or "")
+        for result in claim.allocation.results
+        if result.device.driver == row.driver
+    }
+    return all((device.pool, *device.id) in have for device in row.devices)

@@ -1,0 +1,66 @@
+"""Claims that lost their devices: what is prepared for them stays theirs until kubelet comes, and is told; what is half prepared is undone."""
+
+from pathlib import Path
+
+import pytest
+
+from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.cluster.client import Object
+from apportion.cluster.kinds import CLAIMS, ResourceKind
+from tests.agent.lifecycle.onecard import OneCard, one_card
+from tests.agent.places import GPU, H100, MakeBackend
+
+
+def on(node: str) -> Object:
+    """Return the claim, allocated to the card of that name on a node."""
+    result = {"request": "r0", "driver": GPU, "pool": node, "device": "gpu-0"}
+    return {
+        "metadata": {"namespace": "default", "name": "c", "uid": "c"},
+        "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+
+
+def answering(patch: pytest.MonkeyPatch, node: OneCard, claim: Object) -> None:
+    """Have the API server show the claim."""
+
+    async def get(kind: ResourceKind, name: str, **_: str) -> Object:
+        assert (kind, name) == (CLAIMS, "c")
+        return claim
+
+    patch.setattr(node.api, "get", get)
+
+
+@pytest.mark.parametrize(("where", "held"), [("n", []), ("other", ["c"])])
+async def test_a_claim_that_has_a_device_of_that_name_on_another_node_has_lost_this_one(
+    tmp_path: Path,
+    make_backend: MakeBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    held: list[str],
+) -> None:
+    """Cards have the same names on every node: a pod deleted by force leaves its containers here, and its claim goes there."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0")
+        answering(monkeypatch, node, on(where))
+        claims = HeldClaims(node.context)
+        await claims.check()
+        assert [row.uid for row in claims.rows()] == held
+
+
+async def test_a_preparation_is_undone_whose_claim_went_to_another_node(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubelet never got an answer and does not come: the device would be nobody's for ever."""
+    undone: list[ClaimRow] = []
+
+    async def abandon(row: ClaimRow) -> bool:
+        undone.append(row)
+        return True
+
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0", ClaimStep.INJECTED)
+        answering(monkeypatch, node, on("other"))
+        await HeldClaims(node.context, abandon=abandon).check()
+        assert [row.uid for row in undone] == ["c"]
