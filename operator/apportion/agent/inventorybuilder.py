@@ -91,7 +91,8 @@ class InventoryBuilder:
         return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
 
     async def build(self) -> NodeInventory:
-        """Return what is to be published now."""
+        """Return what is to be published now; waits until it is known which claims have lost their devices."""
+        await self._held.looked.wait()
         cards = self._context.hardware.cards
         live = await self._context.hardware.partitions()
         return compose(

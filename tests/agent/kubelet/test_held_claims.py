@@ -1,13 +1,18 @@
 """Claims that lost their devices: what is prepared for them stays theirs until kubelet comes, and is told; what is half prepared is undone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.api.contract import HELD
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import CLAIMS, ResourceKind
+from apportion.errors import Missing, Unreachable
+from testbed.beside import beside
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
@@ -64,3 +69,23 @@ async def test_a_preparation_is_undone_whose_claim_went_to_another_node(
         answering(monkeypatch, node, on("other"))
         await HeldClaims(node.context, abandon=abandon).check()
         assert [row.uid for row in undone] == ["c"]
+
+
+async def test_an_agent_that_starts_offers_nothing_before_it_knows_which_claims_lost_their_devices(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The taint of the agent before would go for a moment, in which a waiting pod takes the device and then waits for ever."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0")
+        answers = iter([Unreachable("nobody listens"), None])
+
+        async def get(*_: object, **__: str) -> Object:
+            await asyncio.sleep(0.01)
+            refusal = next(answers, None)
+            raise refusal if refusal is not None else Missing("ResourceClaim default/c")
+
+        monkeypatch.setattr(node.api, "get", get)
+        claims = HeldClaims(node.context, interval=0.01)
+        async with beside(claims.run()):
+            inventory = await InventoryBuilder(node.context, claims).build()
+        assert [taint.key for taint in inventory.taints["gpu-0"]] == [HELD]

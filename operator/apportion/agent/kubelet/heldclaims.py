@@ -7,6 +7,7 @@ deleted by force: its containers may run on). Their devices are tainted until ku
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import structlog
 
@@ -14,8 +15,10 @@ from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
 from apportion.agent.kubelet.rotation import Rotation
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, Unreachable
 
+_FIRST: Final = 1.0
+"""Seconds between two rounds, as long as the API server has not answered all of one."""
 _log = structlog.get_logger()
 
 
@@ -40,6 +43,8 @@ class HeldClaims:
         self._interval = interval
         self._sleep = sleep
         self._lost: set[tuple[str, str]] = set()
+        self.looked = asyncio.Event()
+        """Set once this process knows what the one before had found: nothing is published before."""
         self._rotation = Rotation()
 
     def rows(self) -> tuple[ClaimRow, ...]:
@@ -58,11 +63,12 @@ class HeldClaims:
         """Check until cancelled."""
         while True:
             await self.check()
-            await self._sleep(self._interval)
+            await self._sleep(self._interval if self.looked.is_set() else min(self._interval, _FIRST))
 
     async def check(self) -> None:
         """Compare the claims whose turn it is with the API; one that cannot be read stays as it was."""
         lost = set()
+        silent = False
         for row in self._due(self._context.journal.claims()):
             key = (row.uid, row.driver)
             try:
@@ -74,7 +80,8 @@ class HeldClaims:
                     unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
                     if unfinished and self.abandon and await self.abandon(row):
                         continue
-            except ApportionError:
+            except ApportionError as error:
+                silent |= isinstance(error, Unreachable)
                 lost |= self._lost & {key}
                 continue
             if not still_allocated(claim, row):
@@ -91,6 +98,8 @@ class HeldClaims:
         if lost != self._lost:
             self._lost = lost
             self._context.slices_changed()
+        if not silent:
+            self.looked.set()
 
     def _due(self, rows: Sequence[ClaimRow]) -> list[ClaimRow]:
         """Return the claims to look at: those that lost their devices, that are unfinished or have other devices than partitions, and some of the rest."""
