@@ -139,7 +139,7 @@ def test_claims_that_share_a_device_are_read_back_with_their_parts(tmp_path: Pat
 def test_a_claim_that_a_check_refuses_leaves_no_row_and_is_asked_about_with_the_others(
     tmp_path: Path,
 ) -> None:
-    """The check sees the other claims of its driver, and nothing of it is written."""
+    """The check sees the other claims, and nothing of it is written."""
     seen: list[str] = []
 
     def refuse(others: Sequence[ClaimRow]) -> None:
@@ -152,6 +152,14 @@ def test_a_claim_that_a_check_refuses_leaves_no_row_and_is_asked_about_with_the_
             journal.reserve(claim("two", "gpu-0-mig-y"), refuse)
         assert seen == ["one"]
         assert [row.uid for row in journal.claims()] == ["one"]
+
+
+def test_a_card_is_held_by_a_claim_of_the_driver_that_it_had_before(tmp_path: Path) -> None:
+    """An administrator gave the GPUs' driver another name (overlay nvidia-names) while a container ran: nobody else gets its card."""
+    with closing(Journal(tmp_path / "journal.db", "b")) as journal:
+        journal.reserve(claim("one", "gpu-0"))
+        with pytest.raises(NotReady, match="held by ResourceClaim team/claim-one"):
+            journal.reserve(replace(claim("two", "gpu-0"), driver="gpu.nvidia.com"))
 
 
 def test_two_agents_give_a_card_one_name(tmp_path: Path) -> None:

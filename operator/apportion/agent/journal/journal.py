@@ -95,11 +95,12 @@ class Journal:
     ) -> None:
         """Write the first step of a claim, unless another claim still holds one of its devices.
 
-        `check` gets the rows of the driver's other claims, and raises if the claim may not be beside them. Check and write are one
+        `check` gets the rows of other claims and drivers, and raises if the claim may not be beside them. Check and write are one
         transaction, also against another agent process. Raises NotReady naming the holder.
         """
         with self._transaction() as db:
-            others = [each for each in rows.claims(db) if each.driver == row.driver and each.uid != row.uid]
+            # Of all drivers: a card keeps its name under another one's.
+            others = [each for each in rows.claims(db) if (each.driver, each.uid) != (row.driver, row.uid)]
             for other in others:
                 for mine in row.devices:
                     for theirs in other.devices:
