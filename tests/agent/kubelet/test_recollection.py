@@ -121,3 +121,18 @@ async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
             await discovery.later()
         assert await recollected(tmp_path, node) == 1
         assert await discovery.later() == frozenset()
+
+
+async def test_files_that_a_reboot_left_are_removed_before_their_card_is_there(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """The folder is on a disk and the driver comes late: the agent that starts anew for it would take the files for a claim's that runs."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-0").prepare(REF)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "devices", tuple)
+        async with one_card(tmp_path, backend, boot="next") as node:
+            assert await preparer(tmp_path, node, "gpu-0").remove_orphans() == 1
+    async with one_card(tmp_path, backend, boot="next") as node:
+        assert await recollected(tmp_path, node) == 0

@@ -123,12 +123,13 @@ async def one_card(
     journal: str = "journal",
     *,
     seen: Mapping[str, Object] = MappingProxyType({}),
+    boot: str = "boot",
     adopt: bool = False,
 ) -> AsyncIterator[OneCard]:
     """Give an agent's parts on a simulated gpu-0, with Partitions that are there; another name for the `journal` stands for one that was lost."""
     hardware = Hardware([backend])
     await hardware.discover()
-    memory = Journal(folder / f"{journal}.db", "boot")
+    memory = Journal(folder / f"{journal}.db", boot)
     try:
         async with Partitions() as api:
             context = AgentContext(

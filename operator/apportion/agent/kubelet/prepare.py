@@ -132,11 +132,11 @@ class Preparer:
 
         They are left by a crash, a reboot, or a journal that was lost. Files that are not ours are not looked at.
         """
-        hardware = self._context.hardware
-        if hardware.incomplete or all(card.kind != self._kind for card in hardware.cards.values()):
+        hardware, journal = self._context.hardware, self._context.journal
+        waiting = hardware.incomplete or all(card.kind != self._kind for card in hardware.cards.values())
+        if waiting and not journal.rebooted:
             # Its driver is awaited, or a card. After a lost journal these files alone say which claims are prepared.
             return 0
-        journal = self._context.journal
         found = await asyncio.to_thread(lambda: self._cdi.claims(self.driver) | self._metadata.claims())
         known = {row.uid for row in journal.claims() if row.driver == self.driver}
         for uid in sorted(found - known):
