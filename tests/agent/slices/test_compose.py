@@ -6,6 +6,8 @@ from apportion.agent.devices.values import LivePartition, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.compose import compose
 from apportion.agent.slices.nodeinventory import held_for
+from apportion.agent.slices.shares import PublishedSharing
+from apportion.api.policy import SharingStrategy
 from tests.agent.places import H100, MakeBackend, partition_place
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
@@ -38,6 +40,26 @@ def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_back
     assert [(s.device, s.uuid, s.layout) for s in made.static] == [
         ("gpu-0-mig-1g10gb-19-1-static", layouts.uuid, "nightly")
     ]
+
+
+def test_a_layouts_partition_that_a_reboot_took_keeps_its_place(make_backend: MakeBackend) -> None:
+    """It is made anew in a moment, and nobody else says so meanwhile: its object says Ready. A claim that got the whole card would wait for ever."""
+    backend = make_backend(cards=[H100])
+    place = partition_place(backend, "gpu-0", "1g.10gb", 1)
+    (card,) = backend.devices()
+    row = PartitionRow(
+        "u", "n", f"{DEVICE}-static", place, Step.READY, "nightly", uuid="MIG-1", card_uuid=card.uuid
+    )
+    sharing = PublishedSharing(SharingStrategy.TIME_SLICING, 4)
+    made = compose((card,), (), {"u": row}, (), {}, sharing=sharing)
+    assert (made.occupied, made.static) == ((place,), ())
+    assert (made.shared, made.not_shared) == ({}, {"gpu-0": "Layout"})
+    for other in (
+        replace(row, step=Step.RELEASING),
+        replace(row, layout=""),
+        replace(row, card_uuid="GPU-that-left"),
+    ):
+        assert compose((card,), (), {"u": other}, (), {}).occupied == ()
 
 
 def test_a_partition_that_a_stranger_made_in_our_place_is_foreign(make_backend: MakeBackend) -> None:

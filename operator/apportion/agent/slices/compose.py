@@ -75,7 +75,11 @@ def compose(
         else:
             # No profile describes it, so what is left of the card is unknown.
             blocked.add(card.name)
-    shared, not_shared = _shared(cards, sharing, foreign, {made.card for made in static}, held, strategies)
+    # What a reboot or a reset took is made anew: as long as it is not there, no allocation and no hold of the operator keeps its place.
+    taken = [row.place for row in rows.values() if _comes_back(row, by_name.get(row.place.card), live)]
+    occupied += taken
+    layouts = {made.card for made in static} | {place.card for place in taken}
+    shared, not_shared = _shared(cards, sharing, foreign, layouts, held, strategies)
     for used in (device for claim in held for device in claim.devices):
         if used.device == used.card and (used.share is None or used.card not in shared):
             blocked.add(used.card)
@@ -98,6 +102,13 @@ def compose(
         shared=shared,
         not_shared=not_shared,
     )
+
+
+def _comes_back(row: PartitionRow, card: Card | None, live: tuple[LivePartition, ...]) -> bool:
+    """Say whether a row is of a layout's partition of this card that is not there and is wanted."""
+    if not row.layout or row.step is Step.RELEASING or card is None or row.card_uuid not in {"", card.uuid}:
+        return False
+    return all(found.place != row.place for found in live)
 
 
 def _shared(
