@@ -1,12 +1,14 @@
 """Claims that lost their devices: what is prepared for them stays theirs until kubelet comes, and is told; what is half prepared is undone."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.kubelet.rotation import LEAST
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.api.contract import HELD
 from apportion.cluster.client import Object
@@ -89,3 +91,27 @@ async def test_an_agent_that_starts_offers_nothing_before_it_knows_which_claims_
         async with beside(claims.run()):
             inventory = await InventoryBuilder(node.context, claims).build()
         assert [taint.key for taint in inventory.taints["gpu-0"]] == [HELD]
+
+
+async def test_a_claim_whose_partition_has_another_holder_does_not_wait_for_its_turn(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator has taken it away: until the taint is there somebody else may be given what the containers use, and wait for them."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+
+        async def gone(*_: object, **__: str) -> Object:
+            raise Missing("ResourceClaim default/c")
+
+        monkeypatch.setattr(node.api, "get", gone)
+        uids = [f"c{number}" for number in range(LEAST + 1)]
+        for uid in uids:
+            device = f"gpu-0-{uid}"
+            holder = {"kind": "ResourceClaim", "namespace": "default", "name": uid, "uid": uid}
+            node.partition(f"p-{uid}", device, **({"holder": holder} if uid != uids[-1] else {}))
+            row = node.prepared(uid, device)
+            bound = tuple(replace(each, partition=f"p-{uid}") for each in row.devices)
+            node.context.journal.put_claim(replace(row, devices=bound))
+        claims = HeldClaims(node.context)
+        await claims.check()
+        assert uids[-1] in {row.uid for row in claims.rows()}
+        assert len(claims.rows()) == LEAST + 1

@@ -2,7 +2,8 @@
 
 In: the journal's claims and the API's. Out: the claims whose devices are still prepared although they lost them (a pod
 deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares. Of partitions the operator knows by
-`status.preparedBy` who has them, so that their claims are looked at in turn: a node may have a hundred, and a cluster thousands of nodes.
+`status.preparedBy` who has them, so that claims that still hold theirs are looked at in turn: a node may have a hundred, and a cluster
+thousands of nodes.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ import structlog
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
 from apportion.agent.kubelet.rotation import Rotation
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.api.partition import Origin
 from apportion.errors import ApportionError, Unreachable
 
 _FIRST: Final = 1.0
@@ -103,14 +105,22 @@ class HeldClaims:
 
     def _due(self, rows: Sequence[ClaimRow]) -> list[ClaimRow]:
         """Return the claims to look at: those that lost their devices, that are unfinished or have other devices than partitions, and some of the rest."""
-        patient = {(row.uid, row.driver): row for row in rows if _can_wait(row)}
+        patient = {(row.uid, row.driver): row for row in rows if self._can_wait(row)}
         for key in self._lost:
             patient.pop(key, None)
         eager = [row for row in rows if (row.uid, row.driver) not in patient]
         return eager + [patient[key] for key in self._rotation.next(tuple(patient))]
 
+    def _can_wait(self, row: ClaimRow) -> bool:
+        """Say whether the claim's devices are all partitions that are its own as far as this agent has heard."""
+        parts = all(device.partition and not device.by_hand for device in row.devices)
+        return parts and row.step is ClaimStep.PREPARED and all(self._has(row, each) for each in row.devices)
 
-def _can_wait(row: ClaimRow) -> bool:
-    """Say whether the claim's devices are all partitions whose Partition says by whom they are prepared."""
-    parts = all(device.partition and not device.by_hand for device in row.devices)
-    return parts and row.step is ClaimStep.PREPARED
+    def _has(self, row: ClaimRow, device: ClaimDevice) -> bool:
+        """Say whether a partition is a layout's, or has the claim as its holder, which the operator takes off when the claim loses it."""
+        partition = self._context.desired.get(device.partition)
+        if partition is None:
+            return False
+        if partition.spec.origin is Origin.LAYOUT or device.admin:
+            return True
+        return partition.spec.holder is not None and partition.spec.holder.uid == row.uid
