@@ -10,6 +10,9 @@ from kubernetes_asyncio.client import Configuration
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.hostfs import HostFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
+from apportion.agent.devices.nvml.timeslice import TimeSlices
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
@@ -18,7 +21,8 @@ from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing.setups import Setups
 from apportion.cluster.client import Client
-from apportion.errors import NotReady
+from apportion.errors import NotReady, Unsupported
+from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
 
@@ -90,3 +94,22 @@ async def test_a_claim_that_asks_for_a_device_set_up_otherwise_waits_for_the_oth
         await setups.set_up(others[1], 5.0)
         await setups.end("b", GPU)
         assert context.journal.sharing() == ()
+
+
+async def test_a_time_slice_is_taken_back_also_when_the_driver_has_left_the_host(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver's container takes its programs along, and the next one waits until no pod has a GPU: it starts with the default."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        setups = Setups(node.context, tmp_path, tmp_path / "run", CdiFolder(tmp_path / "cdi"))
+        uuid = node.context.hardware.cards["gpu-0"].uuid
+        device = SharedDevice("gpu-0", uuid, uuid, TimeSlice.LONG)
+        await setups.set_up(SharingRow("a", GPU, (device,)), 5.0)
+        left = tmp_path / "host"
+        slices = TimeSlices(HostFiles(left), DriverFiles(left))
+        monkeypatch.setattr(backend.sharing, "set_time_slice", slices.set)
+        with pytest.raises(Unsupported, match="has no nvidia-smi"):
+            await setups.set_up(SharingRow("a", GPU, (replace(device, time_slice=TimeSlice.SHORT),)), 5.0)
+        await setups.end("a", GPU)
+        assert node.context.journal.sharing() == ()

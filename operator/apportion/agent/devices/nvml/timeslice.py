@@ -12,7 +12,7 @@ from typing import Final
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.sharing import TimeSlice
-from apportion.errors import NotReady, Unsupported
+from apportion.errors import Lost, NotReady, Unsupported
 
 _PROGRAM: Final = "nvidia-smi"
 _SECONDS: Final = 20.0
@@ -29,11 +29,13 @@ class TimeSlices:
     def set(self, uuid: str, time_slice: TimeSlice) -> None:
         """Set the time slice of a whole GPU.
 
-        Raises Unsupported when the host has no nvidia-smi or it refuses, NotReady when it does not answer.
+        Raises Unsupported when the host has no nvidia-smi or it refuses, NotReady when it does not answer; Lost when a driver that has
+        left the host is asked for its default, which the next one has.
         """
         tool = self._driver.tool(_PROGRAM)
         if tool is None:
-            raise Unsupported(f"the host's driver has no {_PROGRAM}, which sets time slices")
+            kind = Lost if time_slice is TimeSlice.DEFAULT else Unsupported
+            raise kind(f"the host's driver has no {_PROGRAM}, which sets time slices")
         command = [
             str(self._host.here(tool.host_path)),
             *("compute-policy", "-i", uuid, "--set-timeslice", str(int(time_slice))),
