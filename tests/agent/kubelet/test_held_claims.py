@@ -93,6 +93,29 @@ async def test_an_agent_that_starts_offers_nothing_before_it_knows_which_claims_
         assert [taint.key for taint in inventory.taints["gpu-0"]] == [HELD]
 
 
+async def test_a_claim_that_is_never_answered_keeps_the_node_unpublished_for_half_a_minute(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One object that the server cannot read must not cost the node its devices."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0")
+
+        async def get(*_: object, **__: str) -> Object:
+            raise Unreachable("decoding failed", status=500)
+
+        monkeypatch.setattr(node.api, "get", get)
+        waited: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+            await asyncio.sleep(0)
+
+        claims = HeldClaims(node.context, sleep=sleep)
+        async with beside(claims.run()):
+            await claims.looked.wait()
+        assert waited.count(1.0) == 29
+
+
 async def test_a_claim_whose_partition_has_another_holder_does_not_wait_for_its_turn(
     tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

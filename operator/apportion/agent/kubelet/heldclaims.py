@@ -21,6 +21,8 @@ from apportion.errors import ApportionError, Unreachable
 
 _FIRST: Final = 1.0
 """Seconds between two rounds, as long as the API server has not answered all of one."""
+_MOST: Final = 30
+"""Rounds after which the node is published all the same: the server may never answer about one of the claims."""
 _log = structlog.get_logger()
 
 
@@ -47,6 +49,7 @@ class HeldClaims:
         self._lost: set[tuple[str, str]] = set()
         self.looked = asyncio.Event()
         """Set once this process knows what the one before had found: nothing is published before."""
+        self._rounds = 0
         self._rotation = Rotation()
 
     def rows(self) -> tuple[ClaimRow, ...]:
@@ -100,7 +103,8 @@ class HeldClaims:
         if lost != self._lost:
             self._lost = lost
             self._context.slices_changed()
-        if not silent:
+        self._rounds += 1
+        if not silent or self._rounds >= _MOST:
             self.looked.set()
 
     def _due(self, rows: Sequence[ClaimRow]) -> list[ClaimRow]:
