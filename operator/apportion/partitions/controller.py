@@ -33,6 +33,7 @@ from apportion.partitions.classwriter import ClassWriter
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
+from apportion.partitions.leaving import in_use
 from apportion.partitions.ongoing import Ongoing
 from apportion.partitions.status import layout_status, policy_status
 
@@ -70,7 +71,7 @@ class PartitionController:
         self._now = now
         self._dynamic = DynamicPartitions(clock)
         self._classes = ClassWriter(client, snapshot, recorder, fence=fence)
-        self._holds = LayoutHolds(snapshot.state)
+        self._holds = LayoutHolds(snapshot)
         self._compared: dict[str, float] = {}
         """When the status of each policy (UID) was last compared."""
         self._gone_since: dict[str, float] = {}
@@ -140,7 +141,13 @@ class PartitionController:
     def _begin(self) -> None:
         """Begin all that is wanted, not yet there and not being done."""
         actions: list[Action] = self._dynamic.actions(self._snapshot, self._ongoing)
-        actions += [action for plan in self._plans for action in plan.actions]
+        # A plan is acted by until the next one, and a claim that got a partition since keeps it.
+        actions += [
+            action
+            for plan in self._plans
+            for action in plan.actions
+            if not (isinstance(action, Delete) and in_use(action.partition, self._snapshot))
+        ]
         actions += orphans(self._snapshot, self._plans)
         policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}
         self._compared = {uid: at for uid, at in self._compared.items() if uid in policies}

@@ -25,6 +25,7 @@ from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
+from apportion.partitions.leaving import in_use
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
         for partition in snapshot.devices.of_layout(layout)
         if is_static(partition)
         and partition.metadata.deletion_timestamp is None
-        and not _in_use(partition, snapshot)
+        and not in_use(partition, snapshot)
     ]
 
 
@@ -254,12 +255,8 @@ def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
 
 
 def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
-    if partition.metadata.deletion_timestamp is None and not _in_use(partition, snapshot):
+    if partition.metadata.deletion_timestamp is None and not in_use(partition, snapshot):
         plan.actions.append(Delete(partition, "its layout no longer wants it"))
-
-
-def _in_use(partition: Partition, snapshot: Snapshot) -> bool:
-    return bool(partition.status.prepared_by or snapshot.state.holders(device_of(partition)))
 
 
 def _changing(card: PartitionableCard, layout: PartitionLayout) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apportion.api.contract import HELD
+from apportion.api.contract import HELD, STATIC_SUFFIX
 from apportion.api.hold import hold_key
 from apportion.api.layout import LAYOUT_HOLD
 from apportion.cli.world.holds import Holds, what_for
@@ -27,7 +27,7 @@ class Holder:
     """Of the allocation; empty where several nodes could use it."""
     claim: str
     """`namespace/name`; of a claim that is gone its UID. `DeviceHold NAME` where no claim has it, and it is held for one, or for moves;
-    `PartitionLayout NAME` where a layout wants it and has not cut it yet."""
+    `PartitionLayout NAME` where a layout wants it and has not cut it yet, or gives it up."""
     pods: tuple[str, ...]
     """`namespace/name` of the pods that name the claim and have not ended."""
     consumed: str = ""
@@ -114,7 +114,7 @@ def _held(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None) -> It
 
 
 def _wanted(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:
-    """Yield what layouts want and have not cut yet."""
+    """Yield what layouts want and have not cut yet, and what they give up."""
     for piece in snapshot.slices.values() if snapshot.layouts else ():
         node = piece.availability.node or ""
         if nodes is not None and node not in nodes:
@@ -123,7 +123,9 @@ def _wanted(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holde
             for key in snapshot.state.holders(device.id):
                 if key.startswith(LAYOUT_HOLD):
                     card, layout = snapshot.devices.card(device.id), key.partition(" on ")[0]
-                    yield Holder(device.id, card, node, layout, (), note="wanted by it and not cut yet")
+                    static = device.name.endswith(STATIC_SUFFIX)
+                    note = "given up by it" if static else "wanted by it and not cut yet"
+                    yield Holder(device.id, card, node, layout, (), note=note)
 
 
 def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Holder]:

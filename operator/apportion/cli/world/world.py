@@ -50,7 +50,7 @@ class World:
         self.snapshot.drivers |= drivers
         self.holds = Holds(self.snapshot.state)
         """What the operator holds beside allocations."""
-        self._layouts = LayoutHolds(self.snapshot.state)
+        self._layouts = LayoutHolds(self.snapshot)
         for each in objects:
             self.put(each)
         self.reserve()
@@ -137,7 +137,7 @@ class World:
         yield from (self.objects[key] for key in keys if key in self.objects)
 
     def reserve(self) -> None:
-        """Keep claims off what layouts want and have not cut yet, as the partition controller does (ADR 4)."""
+        """Keep claims off what layouts want and have not cut yet or give up, as the partition controller does (ADR 4)."""
         self._layouts.follow(layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else ())
 
 

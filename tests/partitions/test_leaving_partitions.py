@@ -1,0 +1,132 @@
+"""Partitions of layouts that are to go: nobody gets them meanwhile, and none goes by an outdated plan."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes_asyncio.client import Configuration
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import LAYOUTS, PARTITIONS, SLICES, ResourceKind
+from apportion.dra.device import DeviceId
+from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.partitions.layoutworld import cards, plan, show_cut
+from tests.partitions.manycards import controller
+
+STATIC = DeviceId(GPU, "n1", "gpu-0-mig-1g10gb-19-0-static")
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:01Z"}
+OTHER = {"profile": "3g.40gb", "placements": [{"start": 4}]}
+
+
+class Server:
+    """Accepts every deletion of a Partition, and refuses all else."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Serve, and talk to it."""
+        app = web.Application()
+        app.router.add_delete("/apis/apportion.dev/v1alpha1/partitions/{name}", self._delete)
+        async with TestServer(app) as server:
+            settings = Configuration(host=str(server.make_url("")).rstrip("/"))
+            async with Client(settings, patience=30.0, manager="apportion-operator") as client:
+                yield client
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        self.deleted.append(request.match_info["name"])
+        return web.json_response({})
+
+
+def cut() -> ObservedCluster:
+    """Return a node with one partition of a layout, which is cut, published and in nobody's use."""
+    world = cards()
+    world.device_class("gpu", f'device.attributes["{GPU}"].?layout.orValue("") == "l"')
+    world.layout({"profile": "1g.10gb", "count": 1})
+    show_cut(world, plan(world))
+    publish(world, STATIC.name)
+    return world
+
+
+def publish(world: ObservedCluster, *static: str) -> None:
+    """Publish the card with these partitions of layouts beside it."""
+    raw = world.seen[SLICES, "", "n1-gpu-0-devices"]
+    kept = [each for each in raw["spec"]["devices"] if not each["name"].endswith("-static")]
+    attributes = {"type": {"string": "mig"}, "layout": {"string": "l"}}
+    made = [{"name": name, "attributes": attributes} for name in static]
+    world.see(SLICES, raw | {"spec": raw["spec"] | {"devices": kept + made}})
+
+
+def partition(world: ObservedCluster) -> Json:
+    return world.seen[PARTITIONS, "", f"n1-{STATIC.name}"]
+
+
+def layout_of(world: ObservedCluster) -> tuple[ResourceKind, Json]:
+    return LAYOUTS, world.seen[LAYOUTS, "", "l"]
+
+
+def served(world: ObservedCluster, client: Client) -> bool:
+    """Say whether a pass gives somebody a device of the layout."""
+    world.cycle(client).once()
+    return world.places() != {}
+
+
+async def test_a_partition_that_its_layout_gives_up_is_given_to_nobody(unanswered: Client) -> None:
+    """Its deletion is sent by the plan that the pass began with; a claim that got it meanwhile would wait for ever."""
+    world = cut()
+    world.wait_for("a", request("gpu"))
+    world.layout(OTHER)
+    assert not served(world, unanswered)
+    assert world.snapshot.state.holders(STATIC) == ("PartitionLayout l on n1",)
+
+
+@pytest.mark.parametrize("layout", ["stays", "went"])
+async def test_a_partition_that_is_being_deleted_is_given_to_nobody_until_it_is_published_no_more(
+    unanswered: Client, layout: str
+) -> None:
+    """The object goes some moments before the device leaves the slices; a layout that is gone holds it as well."""
+    world = cut()
+    planning = controller(world, unanswered)
+    if layout == "went":
+        world.gone(*layout_of(world))
+    world.see(PARTITIONS, partition(world) | {"metadata": partition(world)["metadata"] | DELETED})
+    planning.reserve()
+    assert world.snapshot.state.holders(STATIC) == ("PartitionLayout l on n1",)
+    world.gone(PARTITIONS, partition(world))
+    planning.reserve()
+    assert world.snapshot.state.holders(STATIC) == ("PartitionLayout l on n1",)
+    publish(world)
+    planning.reserve()
+    assert world.snapshot.state.holders(STATIC) == ()
+
+
+async def test_a_partition_that_is_wanted_once_more_is_free(unanswered: Client) -> None:
+    """A layout may be put back before anything was deleted."""
+    world = cut()
+    planning = controller(world, unanswered)
+    world.layout(OTHER)
+    planning.reserve()
+    world.layout({"profile": "1g.10gb", "count": 1})
+    planning.reserve()
+    assert world.snapshot.state.holders(STATIC) == ()
+    world.wait_for("a", request("gpu"))
+    assert served(world, unanswered)
+
+
+async def test_a_partition_that_somebody_got_since_the_plan_stays() -> None:
+    """A deletion that failed is tried later by the same plan, and others than we may have given the device away."""
+    world, server = cut(), Server()
+    world.layout(OTHER)
+    async with server.client() as client:
+        planning = controller(world, client)
+        planning.reserve()
+        world.allocate(world.claim("a", request("gpu")), "n1", STATIC.name)
+        await planning.act()
+        assert server.deleted == []
+        world.gone_claim("a")
+        planning.reserve()
+        await planning.act()
+        assert server.deleted == [f"n1-{STATIC.name}"]
