@@ -1,5 +1,6 @@
 """Partitions of layouts that are to go: nobody gets them meanwhile, and none goes by an outdated plan."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from kubernetes_asyncio.client import Configuration
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import LAYOUTS, PARTITIONS, SLICES, ResourceKind
 from apportion.dra.device import DeviceId
+from testbed.beside import beside
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.partitions.layoutworld import cards, plan, show_cut
 from tests.partitions.manycards import controller
@@ -129,4 +131,20 @@ async def test_a_partition_that_somebody_got_since_the_plan_stays() -> None:
         world.gone_claim("a")
         planning.reserve()
         await planning.act()
+        assert server.deleted == [f"n1-{STATIC.name}"]
+
+
+async def test_a_leader_plans_before_it_looks_for_partitions_whose_layout_is_gone() -> None:
+    """A first pass may take long, and what was planned in an earlier term knows no layout made since."""
+    world, server = cut(), Server()
+    async with server.client() as client:
+        acting = controller(world, client)
+        async with beside(acting.run()):
+            acting.wake()
+            await asyncio.sleep(0.05)
+        assert server.deleted == []
+        world.gone(*layout_of(world))
+        async with beside(acting.run()):
+            acting.wake()
+            await asyncio.sleep(0.05)
         assert server.deleted == [f"n1-{STATIC.name}"]

@@ -123,6 +123,9 @@ class PartitionController:
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
+        # The first pass may take long, and the plans of an earlier term know no layout made since.
+        if self.reserve():
+            self._wake.set()
         try:
             while True:
                 with suppress(TimeoutError):
