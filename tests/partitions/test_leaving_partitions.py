@@ -10,11 +10,11 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import LAYOUTS, PARTITIONS, SLICES, ResourceKind
+from apportion.cluster.kinds import LAYOUTS, PARTITIONS, ResourceKind
 from apportion.dra.device import DeviceId
 from testbed.beside import beside
 from tests.observedcluster import GPU, Json, ObservedCluster, request
-from tests.partitions.layoutworld import cards, plan, show_cut
+from tests.partitions.layoutworld import cards, plan, publish, show_cut
 from tests.partitions.manycards import controller
 
 STATIC = DeviceId(GPU, "n1", "gpu-0-mig-1g10gb-19-0-static")
@@ -49,17 +49,7 @@ def cut() -> ObservedCluster:
     world.device_class("gpu", f'device.attributes["{GPU}"].?layout.orValue("") == "l"')
     world.layout({"profile": "1g.10gb", "count": 1})
     show_cut(world, plan(world))
-    publish(world, STATIC.name)
     return world
-
-
-def publish(world: ObservedCluster, *static: str) -> None:
-    """Publish the card with these partitions of layouts beside it."""
-    raw = world.seen[SLICES, "", "n1-gpu-0-devices"]
-    kept = [each for each in raw["spec"]["devices"] if not each["name"].endswith("-static")]
-    attributes = {"type": {"string": "mig"}, "layout": {"string": "l"}}
-    made = [{"name": name, "attributes": attributes} for name in static]
-    world.see(SLICES, raw | {"spec": raw["spec"] | {"devices": kept + made}})
 
 
 def partition(world: ObservedCluster) -> Json:
@@ -100,7 +90,7 @@ async def test_a_partition_that_is_being_deleted_is_given_to_nobody_until_it_is_
     world.gone(PARTITIONS, partition(world))
     planning.reserve()
     assert world.snapshot.state.holders(STATIC) == ("PartitionLayout l on n1",)
-    publish(world)
+    publish(world, "n1")
     planning.reserve()
     assert world.snapshot.state.holders(STATIC) == ()
 

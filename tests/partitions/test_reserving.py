@@ -2,8 +2,8 @@
 
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
-from tests.observedcluster import GPU
-from tests.partitions.layoutworld import cards, plan, show_cut
+from tests.observedcluster import GPU, request
+from tests.partitions.layoutworld import cards, plan, publish, show_cut
 from tests.partitions.manycards import controller
 
 
@@ -36,3 +36,18 @@ async def test_reserving_says_whether_anything_changed_since_the_last_plan(unans
     assert not planning.reserve()
     world.node("n2")
     assert planning.reserve()
+
+
+async def test_what_is_cut_is_held_until_a_slice_has_it(unanswered: Client) -> None:
+    """Its node says that it is ready some moments before its slices do: a pod that got the whole card meanwhile could never start."""
+    world = cards()
+    world.device_class("gpu", f'device.attributes["{GPU}"].type == "gpu"')
+    world.layout({"profile": "3g.40gb", "count": 1})
+    world.wait_for("a", request("gpu"))
+    show_cut(world, plan(world), published=False)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+    publish(world, "n1", "gpu-0-mig-3g40gb-9-0-static")
+    cycle.once()
+    assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-0-mig-3g40gb-9-0")) == ()

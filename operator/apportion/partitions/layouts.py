@@ -224,8 +224,7 @@ def _converge(
         if name not in names:
             _drop(plan, partition, snapshot)
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
-    unready = [p for name, p in have.items() if name in names and p.status.phase != Phase.READY]
-    for partition in unready:
+    for partition in (p for name, p in have.items() if name in names and not _usable(p, snapshot)):
         plan.unready.add(card.node)
         plan.reserved.append(_dynamic(partition))
         if partition.status.phase == Phase.FAILED:
@@ -244,6 +243,12 @@ def _converge(
     changing.add(card.node)
     holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
     plan.actions.extend(Create(partition_for(part, card.node, Origin.LAYOUT, holder)) for part in missing)
+
+
+def _usable(partition: Partition, snapshot: Snapshot) -> bool:
+    """Say whether a partition is cut and published: only then slices say what is left of its card."""
+    published = snapshot.devices.device(device_of(partition)) is not None
+    return partition.status.phase == Phase.READY and published
 
 
 def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
