@@ -10,8 +10,9 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import LAYOUTS, PARTITIONS, ResourceKind
+from apportion.cluster.kinds import LAYOUTS, PARTITIONS, SLICES, ResourceKind
 from apportion.dra.device import DeviceId
+from apportion.partitions.actions import Delete
 from testbed.beside import beside
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.partitions.layoutworld import cards, plan, publish, show_cut
@@ -138,3 +139,15 @@ async def test_a_leader_plans_before_it_looks_for_partitions_whose_layout_is_gon
             acting.wake()
             await asyncio.sleep(0.05)
         assert server.deleted == [f"n1-{STATIC.name}"]
+
+
+def test_wiped_slices_cost_a_layout_none_of_its_partitions() -> None:
+    """Kubelet deletes the slices of its node, one after the other, when it starts; a card that a whole pool lacks is another matter."""
+    world = cut()
+    devices, counters = (world.seen[SLICES, "", f"n1-gpu-0-{each}"] for each in ("devices", "counters"))
+    world.gone(SLICES, devices)
+    assert plan(world).actions == [], "its counters are there, so the pool is incomplete"
+    world.gone(SLICES, counters)
+    assert plan(world).actions == []
+    world.slice("n1", "n1-other", {"devices": [{"name": "other"}]}, 1)
+    assert [type(each) for each in plan(world).actions] == [Delete]

@@ -75,6 +75,14 @@ def partitionable_card(snapshot: Snapshot, device: DeviceId) -> PartitionableCar
     )
 
 
+def is_certain(snapshot: Snapshot, card: DeviceId) -> bool:
+    """Say whether it is known if there is a card: it is published, or its node publishes all its slices without it."""
+    if snapshot.devices.device(card) is not None:
+        return True
+    state = snapshot.state
+    return any(state.view(node).incomplete is None for node in state.nodes_of(card))
+
+
 def is_static(partition: Partition) -> bool:
     """Say whether a layout asked for it."""
     return partition.spec.origin == Origin.LAYOUT

@@ -23,7 +23,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, partition_for
-from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
+from apportion.partitions.card import PartitionableCard, is_certain, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
 from apportion.partitions.leaving import in_use
 
@@ -104,7 +104,7 @@ def _fill(
         _converge(plan, card, wanted, snapshot, changing, allowed)
     surplus = {card.whole.id for card in selected}
     for partition in snapshot.devices.of_layout(layout.metadata.uid):
-        if card_of(partition) not in surplus:
+        if (where := card_of(partition)) not in surplus and is_certain(snapshot, where):
             _drop(plan, partition, snapshot)
     if selected and impossible is not None and plan.desired <= set(plan.blocked):
         raise impossible
