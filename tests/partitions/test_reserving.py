@@ -1,10 +1,15 @@
 """What the cycle learns of layouts before it decides."""
 
+import pytest
+
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import LAYOUTS
 from apportion.dra.device import DeviceId
-from tests.observedcluster import GPU, request
+from tests.observedcluster import GPU, Json, request
 from tests.partitions.layoutworld import cards, plan, publish, show_cut
 from tests.partitions.manycards import controller
+
+HALF = {"profile": "3g.40gb", "count": 1}
 
 
 async def test_what_is_not_cut_yet_is_held_under_the_name_of_its_layout(unanswered: Client) -> None:
@@ -51,3 +56,29 @@ async def test_what_is_cut_is_held_until_a_slice_has_it(unanswered: Client) -> N
     publish(world, "n1", "gpu-0-mig-3g40gb-9-0-static")
     cycle.once()
     assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-0-mig-3g40gb-9-0")) == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"partitions": [HALF], "devices": [{"cel": {"expression": "device.driver =="}}]},
+        {"partitions": [HALF | {"count": 3}]},
+        None,
+    ],
+    ids=["unreadable selector", "too many", "deleted"],
+)
+async def test_what_is_being_cut_is_held_whatever_becomes_of_its_layout(
+    unanswered: Client, spec: Json | None
+) -> None:
+    """The agent goes on with it: a pod that got the whole card meanwhile could never start."""
+    world = cards()
+    world.device_class("gpu", f'device.attributes["{GPU}"].type == "gpu"')
+    raw = world.layout(HALF)
+    world.wait_for("a", request("gpu"))
+    show_cut(world, plan(world), "Creating", published=False)
+    if spec is None:
+        world.gone(LAYOUTS, raw)
+    else:
+        world.see(LAYOUTS, raw | {"spec": spec})
+    world.cycle(unanswered).once()
+    assert world.places() == {}

@@ -3,16 +3,15 @@
 In: the plans of layouts, the snapshot. Out: holds in the allocator's state, a key for each layout and pool, which refusals name. The operator and the commands do it alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import layout_key
-from apportion.cluster.indexes.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.partitions.layouts import LayoutPlan, orphans
-from apportion.partitions.leaving import leaving
+from apportion.partitions.leaving import kept_back
 
 
 class LayoutHolds:
@@ -20,37 +19,35 @@ class LayoutHolds:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._held: dict[str, list[DeviceId]] = {}
+        self._held: dict[str, dict[DeviceId, None]] = {}
 
     def follow(self, plans: Sequence[LayoutPlan]) -> set[DeviceId]:
-        """Hold what the plans reserve or give up, and nothing else; returns the devices that are held no more."""
-        wanted: dict[str, list[DeviceId]] = {}
-        for plan in plans:
-            for device in plan.reserved:
-                wanted.setdefault(layout_key(plan.layout.metadata.name, device.pool), []).append(device)
-        for device, key in self._given_up(plans).items():
-            wanted.setdefault(key, []).append(device)
+        """Hold what the plans reserve or give up, and what is being cut, and nothing else; returns the devices that are held no more."""
+        wanted: dict[str, dict[DeviceId, None]] = {}
+        for key, device in (*_reserved(plans), *self._kept_back(plans)):
+            wanted.setdefault(key, {})[device] = None
         changed = [key for key in {**self._held, **wanted} if self._held.get(key) != wanted.get(key)]
         freed: set[DeviceId] = set()
         for key in changed:
-            now = wanted.get(key, [])
-            freed.update(device for device in self._held.get(key, ()) if device not in now)
+            now = wanted.get(key, {})
+            freed.update(device for device in self._held.get(key, {}) if device not in now)
             self._snapshot.state.hold(key, [DeviceResult(request="layout", device=device) for device in now])
         self._held = wanted
         return freed
 
-    def _given_up(self, plans: Sequence[LayoutPlan]) -> dict[DeviceId, str]:
-        """Return the devices of partitions that leave, each with its key, until slices show them no more: their objects go before."""
-        actions = [*(action for plan in plans for action in plan.actions), *orphans(self._snapshot, plans)]
-        found = {
-            device_of(each): layout_key(each.spec.holder.name, each.spec.pool)
-            for each in leaving(self._snapshot, actions)
-            if each.spec.holder is not None
-        }
-        devices = self._snapshot.devices
+    def _kept_back(self, plans: Sequence[LayoutPlan]) -> Iterator[tuple[str, DeviceId]]:
+        """Yield what is held beside what the plans reserve, each with its key; a device that leaves until slices show it no more: its object goes before."""
+        snapshot = self._snapshot
+        actions = [*(action for plan in plans for action in plan.actions), *orphans(snapshot, plans)]
+        yield from kept_back(snapshot, actions)
         for key, held in self._held.items():
             for device in held:
-                gone = device.name.endswith(STATIC_SUFFIX) and devices.partition(device) is None
-                if gone and devices.device(device) is not None:
-                    found.setdefault(device, key)
-        return found
+                gone = device.name.endswith(STATIC_SUFFIX) and snapshot.devices.partition(device) is None
+                if gone and snapshot.devices.device(device) is not None:
+                    yield key, device
+
+
+def _reserved(plans: Sequence[LayoutPlan]) -> Iterator[tuple[str, DeviceId]]:
+    for plan in plans:
+        for device in plan.reserved:
+            yield layout_key(plan.layout.metadata.name, device.pool), device

@@ -25,7 +25,7 @@ from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, partition_for
 from apportion.partitions.card import PartitionableCard, is_certain, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
-from apportion.partitions.leaving import in_use
+from apportion.partitions.leaving import dynamic, in_use
 
 
 @dataclass(slots=True)
@@ -226,7 +226,7 @@ def _converge(
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     for partition in (p for name, p in have.items() if name in names and not _usable(p, snapshot)):
         plan.unready.add(card.node)
-        plan.reserved.append(_dynamic(partition))
+        plan.reserved.append(dynamic(partition))
         if partition.status.phase == Phase.FAILED:
             plan.blocked[card.node] = f"{partition.spec.device}: {_why(partition)}"
     if not missing:
@@ -273,12 +273,6 @@ def _changing(card: PartitionableCard, layout: PartitionLayout) -> bool:
 def _ours(partition: Partition, layout: PartitionLayout) -> bool:
     holder = partition.spec.holder
     return holder is not None and holder.uid == layout.metadata.uid
-
-
-def _dynamic(partition: Partition) -> DeviceId:
-    """Return the dynamic device of a static partition's placement."""
-    device = device_of(partition)
-    return device._replace(name=device.name.removesuffix(STATIC_SUFFIX))
 
 
 def _why(partition: Partition) -> str:

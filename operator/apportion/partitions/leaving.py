@@ -1,14 +1,16 @@
-"""Static partitions that leave: those that their layout wants no more, or that somebody deleted.
+"""Static partitions beside what layouts plan: those that leave, and those that are being cut whatever became of their layout.
 
-In: the snapshot, what is to be deleted. Out: whether a partition is in use; the partitions of which no claim may get the device.
+In: the snapshot, what is to be deleted. Out: whether a partition is in use; the devices that no claim may get.
 """
 
 from collections.abc import Iterable, Iterator
 
-from apportion.api.layout import LAYOUT_HOLD
+from apportion.api.contract import STATIC_SUFFIX
+from apportion.api.layout import LAYOUT_HOLD, layout_key
 from apportion.api.partition import Partition
 from apportion.cluster.indexes.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Action, Delete
 from apportion.partitions.card import is_static
 
@@ -19,10 +21,29 @@ def in_use(partition: Partition, snapshot: Snapshot) -> bool:
     return bool(partition.status.prepared_by) or any(not key.startswith(LAYOUT_HOLD) for key in holders)
 
 
-def leaving(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[Partition]:
-    """Yield the static partitions that are being deleted, or are to be by these actions."""
-    yield from (action.partition for action in actions if isinstance(action, Delete))
+def dynamic(partition: Partition) -> DeviceId:
+    """Return the dynamic device of a static partition's placement."""
+    device = device_of(partition)
+    return device._replace(name=device.name.removesuffix(STATIC_SUFFIX))
+
+
+def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[str, DeviceId]]:
+    """Yield devices that no claim may get, each with the key under which it is held.
+
+    They are those of static partitions that are being deleted, or are to be by these actions; and the placements of those that no
+    slice has: its agent may be cutting it, or has cut it.
+    """
+    for action in actions:
+        if isinstance(action, Delete):
+            yield _key(action.partition), device_of(action.partition)
     for layout in snapshot.devices.layouts:
-        for partition in snapshot.devices.of_layout(layout):
-            if is_static(partition) and partition.metadata.deletion_timestamp is not None:
-                yield partition
+        for partition in filter(is_static, snapshot.devices.of_layout(layout)):
+            if partition.metadata.deletion_timestamp is not None:
+                yield _key(partition), device_of(partition)
+            if snapshot.devices.device(device_of(partition)) is None:
+                yield _key(partition), dynamic(partition)
+
+
+def _key(partition: Partition) -> str:
+    holder = partition.spec.holder
+    return layout_key(holder.name if holder is not None else "", partition.spec.pool)
