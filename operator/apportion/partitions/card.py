@@ -59,9 +59,9 @@ class PartitionableCard:
 
 
 def partitionable_card(snapshot: Snapshot, device: DeviceId) -> PartitionableCard | None:
-    """Return one card; None while no slice publishes it whole."""
+    """Return one card; None while no slice publishes it whole, and for one of another driver than our agents'."""
     published = snapshot.devices.published(device)
-    if published is None or len(published[0].consumes) != 1:
+    if published is None or len(published[0].consumes) != 1 or device.driver not in snapshot.drivers:
         return None
     whole, node = published
     return PartitionableCard(

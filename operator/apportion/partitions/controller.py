@@ -85,11 +85,12 @@ class PartitionController:
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
         worst: Phase | None = None
-        devices = self._snapshot.devices
+        devices, ours = self._snapshot.devices, self._snapshot.drivers
         for result in claim.allocation.results if claim.allocation else ():
             partition = devices.partition(result.device)
             if partition is None:
-                if devices.published_partition(result.device) is not None:
+                part = devices.published_partition(result.device)
+                if part is not None and result.device.driver in ours:
                     return Phase.PENDING
                 continue
             holder = partition.spec.holder

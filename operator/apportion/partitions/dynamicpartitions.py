@@ -142,7 +142,8 @@ def _for_claim(
     if partition is None:
         published = snapshot.devices.published(device)
         part = snapshot.devices.published_partition(device)
-        if published is not None and part is not None:
+        # Devices of other drivers may look like ours; no agent would cut them by a Partition.
+        if published is not None and part is not None and device.driver in snapshot.drivers:
             yield Create(partition_for(part, published[1], Origin.CLAIM, holder))
     elif partition.metadata.deletion_timestamp is None and partition.spec.holder != holder:
         yield SetHolder(partition, holder)

@@ -18,6 +18,7 @@ def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]
     drivers = {
         (part.profile, part.device.driver): part
         for where in snapshot.devices.cards
+        if where.driver in snapshot.drivers
         for part in snapshot.devices.published_partitions(where).values()
     }
     found = []
