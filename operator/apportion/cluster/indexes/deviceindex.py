@@ -33,6 +33,8 @@ class DeviceIndex:
 
     def __init__(self) -> None:
         self._devices: dict[DeviceId, _Published] = {}
+        self._hidden: dict[DeviceId, dict[str, _Published]] = {}
+        """Devices that a slice seen later has, too, as other slices (UIDs) have them: while a pool is published anew."""
         self._published: dict[DeviceId, dict[str, PublishedPartition]] = {}
         self._partitions: dict[DeviceId, dict[str, Partition]] = {}
         self._by_device: dict[DeviceId, Partition] = {}
@@ -59,23 +61,41 @@ class DeviceIndex:
         cards: dict[DeviceId, None] = {}
         for device in old.devices if old is not None else ():
             found = self._devices.get(device.id)
-            # In a new pool generation another slice may publish the device already.
+            hidden = self._hidden.pop(device.id, {})
+            # In a new pool generation another slice may publish the device already, or the former one still.
             if found is not None and found.slice == uid:
                 cards[self.card(device.id)] = None
-                del self._devices[device.id]
-                self.shareable.discard(device.id)
-                if found.part is not None:
-                    self._published.get(found.part.card, {}).pop(device.name, None)
+                self._show(found, None)
+                if hidden:
+                    _, former = hidden.popitem()
+                    self._show(None, former)
+            else:
+                hidden.pop(uid, None)
+            if hidden:
+                self._hidden[device.id] = hidden
         for device in new.devices if new is not None else ():
-            part = published_partition(device)
             node = new.availability.node if new is not None else None
-            self._devices[device.id] = _Published(uid, device, node, part)
-            (self.shareable.add if device.shareable else self.shareable.discard)(device.id)
+            before = self._devices.get(device.id)
+            if before is not None and before.slice != uid:
+                self._hidden.setdefault(device.id, {})[before.slice] = before
+            self._show(before, _Published(uid, device, node, published_partition(device)))
             cards[self.card(device.id)] = None
-            if part is not None:
-                self._published.setdefault(part.card, {})[device.name] = part
         for card in cards:
             self.changes.add(card, most=MOST_CHANGES)
+
+    def _show(self, old: _Published | None, new: _Published | None) -> None:
+        """Replace a device as it is published. `old` None: it is in no slice; `new` None: it is in none any more."""
+        if old is not None:
+            del self._devices[old.device.id]
+            self.shareable.discard(old.device.id)
+            if old.part is not None:
+                self._published.get(old.part.card, {}).pop(old.device.name, None)
+        if new is not None:
+            self._devices[new.device.id] = new
+            if new.device.shareable:
+                self.shareable.add(new.device.id)
+            if new.part is not None:
+                self._published.setdefault(new.part.card, {})[new.device.name] = new.part
 
     def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
         """Replace a Partition object. `old` None: it is new; `new` None: it is deleted."""

@@ -1,0 +1,29 @@
+"""Devices by name, while slices of a pool are written one after the other."""
+
+from apportion.cluster.kinds import SLICES
+from apportion.dra.device import DeviceId
+from tests.observedcluster import GPU, ObservedCluster
+
+CARD, PART = DeviceId(GPU, "n1", "gpu-0"), DeviceId(GPU, "n1", "gpu-0-mig-1g10gb-19-0")
+
+
+def test_a_device_stays_known_when_the_slice_that_had_it_before_loses_it() -> None:
+    """A list that is made meanwhile shows it in both, the former one last; no other event shows it in the new one."""
+    world = ObservedCluster()
+    world.node("n1")
+    world.card("n1")
+    devices = world.seen[SLICES, "", "n1-gpu-0-devices"]["spec"]["devices"]
+    former = world.slice("n1", "n1-z", {"devices": devices}, 2)
+    for change in ("MODIFIED", "DELETED"):
+        index = world.snapshot.devices
+        if change == "MODIFIED":
+            world.see(SLICES, former | {"spec": former["spec"] | {"devices": devices[1:]}})
+        else:
+            world.gone(SLICES, former)
+        assert index.published(CARD) is not None, change
+        assert index.published_partition(PART) is not None, change
+        assert PART.name in index.published_partitions(CARD), change
+    world.gone(SLICES, world.seen[SLICES, "", "n1-gpu-0-devices"])
+    assert world.snapshot.devices.published(CARD) is None
+    assert not world.snapshot.devices.published_partitions(CARD)
+    assert PART not in world.snapshot.devices.shareable
