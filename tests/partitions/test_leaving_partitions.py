@@ -10,10 +10,12 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import LAYOUTS, PARTITIONS, SLICES, ResourceKind
+from apportion.cluster.kinds import LAYOUTS, NODES, PARTITIONS, SLICES, ResourceKind
 from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Delete
+from apportion.partitions.controller import PartitionController
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.partitions.layoutworld import cards, plan, publish, show_cut
 from tests.partitions.manycards import controller
@@ -38,6 +40,14 @@ class Server:
             settings = Configuration(host=str(server.make_url("")).rstrip("/"))
             async with Client(settings, patience=30.0, manager="apportion-operator") as client:
                 yield client
+
+    async def gets_deletion(self) -> None:
+        """Wait until one was asked for."""
+
+        async def count() -> int:
+            return len(self.deleted)
+
+        await eventually(count, within=10)
 
     async def _delete(self, request: web.Request) -> web.Response:
         self.deleted.append(request.match_info["name"])
@@ -136,8 +146,7 @@ async def test_a_leader_plans_before_it_looks_for_partitions_whose_layout_is_gon
         assert server.deleted == []
         world.gone(*layout_of(world))
         async with beside(acting.run()):
-            acting.wake()
-            await asyncio.sleep(0.05)
+            await server.gets_deletion()
         assert server.deleted == [f"n1-{STATIC.name}"]
 
 
@@ -151,3 +160,43 @@ def test_wiped_slices_cost_a_layout_none_of_its_partitions() -> None:
     assert plan(world).actions == []
     world.slice("n1", "n1-other", {"devices": [{"name": "other"}]}, 1)
     assert [type(each) for each in plan(world).actions] == [Delete]
+
+
+async def test_partitions_of_a_node_that_cannot_be_read_stay() -> None:
+    """A newer release may have written it; its agent runs all the same, and pods may be starting with what is cut."""
+    world, server = cut(), Server()
+    raw = world.seen[NODES, "", "n1"]
+    world.see(NODES, raw | {"status": {"allocatable": {"cpu": "many"}}})
+    async with server.client() as client:
+        acting = controller(world, client)
+        await two_minutes(world, acting)
+        assert server.deleted == []
+        world.gone(NODES, raw)
+        await two_minutes(world, acting)
+        assert server.deleted == [f"n1-{STATIC.name}"]
+
+
+async def test_a_node_that_was_missing_in_an_earlier_term_is_waited_for_anew() -> None:
+    """It may have come and gone since: nobody looked."""
+    world, server = cut(), Server()
+    raw = world.seen[NODES, "", "n1"]
+    async with server.client() as client:
+        acting = controller(world, client)
+        world.gone(NODES, raw)
+        acting.reserve()
+        await acting.act()
+        world.clock.now += 61
+        async with beside(acting.run()):
+            acting.wake()
+            await asyncio.sleep(0.05)
+        assert server.deleted == []
+        await two_minutes(world, acting)
+        assert server.deleted == [f"n1-{STATIC.name}"]
+
+
+async def two_minutes(world: ObservedCluster, acting: PartitionController) -> None:
+    """Act at the begin and at the end."""
+    acting.reserve()
+    await acting.act()
+    world.clock.now += 120
+    await acting.act()

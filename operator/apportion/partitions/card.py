@@ -76,10 +76,10 @@ def partitionable_card(snapshot: Snapshot, device: DeviceId) -> PartitionableCar
 
 
 def is_certain(snapshot: Snapshot, card: DeviceId) -> bool:
-    """Say whether it is known if there is a card: it is published, or its node publishes all its slices without it."""
-    if snapshot.devices.device(card) is not None:
-        return True
-    state = snapshot.state
+    """Say whether it is known if there is a card: its node is there and publishes it, or publishes all its slices without it."""
+    published, state = snapshot.devices.published(card), snapshot.state
+    if published is not None:
+        return snapshot.node(published[1]) is not None
     return any(state.view(node).incomplete is None for node in state.nodes_of(card))
 
 

@@ -22,7 +22,7 @@ from apportion.api.policy import AllocationPolicy
 from apportion.api.unresolved import newly_unresolved
 from apportion.cel import Programs
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import LAYOUTS, PARTITIONS, POLICIES, ResourceKind
+from apportion.cluster.kinds import LAYOUTS, NODES, PARTITIONS, POLICIES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.writeturns import WriteTurns
@@ -124,7 +124,8 @@ class PartitionController:
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
-        # The first pass may take long, and the plans of an earlier term know no layout made since.
+        # The first pass may take long. What was seen in an earlier term is outdated: layouts and nodes have come since.
+        self._gone_since.clear()
         if self.reserve():
             self._wake.set()
         try:
@@ -253,7 +254,8 @@ class PartitionController:
     def _gone(self) -> list[Partition]:
         """Return Partitions whose Node object has been missing for so long that no agent will ever answer."""
         now, devices = self._clock(), self._snapshot.devices
-        self._gone_since = {name: self._gone_since.get(name, now) for name in devices.nodeless}
+        unread = {found.name for found in self._snapshot.broken.values() if found.kind == NODES}
+        self._gone_since = {name: self._gone_since.get(name, now) for name in devices.nodeless - unread}
         gone = [name for name, since in self._gone_since.items() if now - since >= _GONE_AFTER]
         return [partition for name in gone for partition in devices.on_node(name)]
 
