@@ -83,7 +83,7 @@ class Lease:
         """The Lease as we last wrote it, while we lead."""
         self._rests_until = float("-inf")
         self._observed: tuple[str, float] | None = None
-        """Version of another's record, and when it was first seen."""
+        """Version of another's record, empty if it was deleted, and when it was first seen."""
         self._term = 0.0
         """Seconds that the observed record lasts."""
         self.gained = asyncio.Event()
@@ -158,8 +158,12 @@ class Lease:
         try:
             found = await client.get(LEASES, self._name, namespace=self._namespace)
         except Missing:
+            # Somebody has deleted it: its holder may write until the term is over, and learns of it when he renews.
+            if self._since is None and self._observed is not None and not self._is_over("", self._term):
+                return False
             body = self._body({}, self._identity)
             self._record = await client.create(LEASES, body, namespace=self._namespace)
+            self._observed = None
             return True
         spec: dict[str, Any] = found.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
@@ -174,12 +178,15 @@ class Lease:
 
     def _expired(self, found: Object) -> bool:
         # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
-        version = str(found["metadata"]["resourceVersion"])
         self._term = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
+        return self._is_over(str(found["metadata"]["resourceVersion"]), self._term)
+
+    def _is_over(self, version: str, term: float) -> bool:
+        """Say whether another's record has had this version (empty: it is deleted) for longer than its term."""
         if self._observed is None or self._observed[0] != version:
             self._observed = (version, self._clock())
             return False
-        return self._clock() - self._observed[1] > self._term
+        return self._clock() - self._observed[1] > term
 
     def _body(self, found: Object, holder: str) -> Object:
         spec: dict[str, Any] = dict(found.get("spec") or {})
