@@ -117,6 +117,10 @@ class UnusedAllocations:
         self._manager = manager
         self._unused = FollowedClaims(snapshot, clock, self._is_unused)
 
+    def begin_anew(self) -> None:
+        """Count the time from now on."""
+        self._unused.begin_anew()
+
     def steps(self) -> Iterator[None]:
         """Look at what changed; yields where others may run."""
         return self._unused.steps()

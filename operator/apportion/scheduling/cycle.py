@@ -153,6 +153,7 @@ class Cycle:
     async def run(self) -> None:
         """Act until cancelled; writes that are under way are waited for."""
         self._take_backs.skip()
+        self._tidying.begin()
         evaluating = asyncio.create_task(
             evaluate(
                 self._preparing,

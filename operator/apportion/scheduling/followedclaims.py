@@ -26,6 +26,11 @@ class FollowedClaims:
         self._changed = Changed[tuple[str, str]]()
         """By namespace and name."""
 
+    def begin_anew(self) -> None:
+        """Count from now on: what claims were used for meanwhile was not looked at."""
+        self._cursor = -1
+        self._since.clear()
+
     def follow(self) -> None:
         """Look at what changed."""
         for _ in self.steps():

@@ -30,6 +30,10 @@ class GoneConsumers:
         self._asked: dict[str, tuple[float, float]] = {}
         """By claim, when it is due again, and how long that pause is."""
 
+    def begin_anew(self) -> None:
+        """Count the time from now on."""
+        self._outdated.begin_anew()
+
     def steps(self) -> Iterator[None]:
         """Look at what changed; yields where others may run."""
         return self._outdated.steps()

@@ -65,6 +65,10 @@ class StalledAllocations:
         self._asked: dict[str, float] = {}
         """When each node was last asked about: whether others could use its stalled allocations."""
 
+    def begin_anew(self) -> None:
+        """Count the time from now on."""
+        self._stalled.begin_anew()
+
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
         now = self._clock()

@@ -46,6 +46,11 @@ class Tidying:
             lifted=decider.reservations.all_lifted,
         )
 
+    def begin(self) -> None:
+        """Begin to act: for how long claims were unused while another replica acted was not looked at."""
+        for each in (self._unused, self._stalled, self._gone):
+            each.begin_anew()
+
     def tidy(self, demands: Iterable[WaitingDemand]) -> Iterator[None]:
         """Clear what is due; `demands`: what waited in this pass. Yields where others may run."""
         for each in (self._unused, self._stalled, self._gone):

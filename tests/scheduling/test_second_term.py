@@ -1,0 +1,67 @@
+"""A replica that leads a second time, after another one has acted."""
+
+import asyncio
+
+from structlog.testing import capture_logs
+
+from apportion.api.contract import KEEP_FOR
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import PODS
+from apportion.scheduling.cycle import Cycle
+from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
+from tests.scheduling.queued import fleet
+from tests.scheduling.sliced import between, until
+
+
+async def leads_anew(cycle: Cycle) -> list[str]:
+    """Act for some passes, as after the lease was gained; return the names of the claims whose allocation it tried to clear."""
+    with capture_logs() as logs:
+        before, number = asyncio.all_tasks(), cycle._number
+        await between(cycle, until(lambda: cycle._number > number + 2, cycle._debouncer.wake))
+        await ended(before)
+    return [line["claim"].split("/")[1] for line in logs if line["event"] == "claim.not_given_back"]
+
+
+def unused(**annotations: str) -> ObservedCluster:
+    """One device, allocated to a claim that no pod names, and a pod that waits for one."""
+    world = fleet({"n1": ("h100", 1)})
+    world.allocate(world.claim("kept", annotations=annotations), "n1", "gpu-0")
+    world.wait_for("waiting", request("gpu"))
+    return world
+
+
+async def test_a_claim_that_was_used_meanwhile_keeps_its_devices_for_as_long_as_it_says(
+    unanswered: Client,
+) -> None:
+    """It was unused when the lease was lost, and is unused now; a pod used it in between, under another leader."""
+    world = unused(**{KEEP_FOR: "10m"})
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []
+    world.clock.now += 3600
+    pod = world.pod("next", "kept", spec={"nodeName": "n1"})
+    world.clock.now += 3600
+    world.gone(PODS, pod)
+    assert await leads_anew(cycle) == []
+    world.clock.now += 599
+    assert await tried(cycle) == []
+    world.clock.now += 2
+    assert await tried(cycle) == ["kept"]
+
+
+async def test_a_claim_that_got_devices_anew_meanwhile_has_the_whole_time_for_its_pod(
+    unanswered: Client,
+) -> None:
+    """The other leader gave it devices a moment ago; no scheduler took the pod when this one led before."""
+    world = unused()
+    world.pod("stuck", "kept")
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []
+    world.clock.now += 3600
+    claim = world.claim("kept")
+    world.allocate(claim, "n1", "gpu-0", timestamp=world.time())
+    assert await leads_anew(cycle) == []
+    world.clock.now += UNUSED_TIMEOUT - 1
+    assert await tried(cycle) == []
+    world.clock.now += 12
+    assert await tried(cycle) == ["kept"]
