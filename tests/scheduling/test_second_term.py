@@ -1,6 +1,8 @@
 """A replica that leads a second time, after another one has acted."""
 
 import asyncio
+import math
+from itertools import count, islice
 
 from structlog.testing import capture_logs
 
@@ -11,6 +13,7 @@ from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
 from tests.scheduling.queued import fleet
+from tests.scheduling.reserving import DEVICES, Reserving
 from tests.scheduling.sliced import between, until
 
 
@@ -65,3 +68,24 @@ async def test_a_claim_that_got_devices_anew_meanwhile_has_the_whole_time_for_it
     assert await tried(cycle) == []
     world.clock.now += 12
     assert await tried(cycle) == ["kept"]
+
+
+async def test_what_is_reserved_for_a_pod_that_goes_is_free_wherever_the_lease_is_lost(
+    unanswered: Client,
+) -> None:
+    """The pass that learns of it ends between two of its steps; the devices would be nobody's until the restart."""
+    for steps in count(1):
+        made = Reserving(unanswered, {"n1": DEVICES})
+        made.starts("old", 4)
+        made.comes("large", DEVICES)
+        made.passes()
+        assert [*made.reserved] == ["large"]
+        made.ends("large", "old")
+        lost = made.cycle._pass(longest=math.inf, evaluates=False)
+        done = sum(1 for _ in islice(lost, steps))
+        del lost
+        made.comes("small")
+        assert made.passes() + made.passes() == ["small"], f"lost after {done} steps"
+        assert made.held() == {}
+        if done < steps:
+            return

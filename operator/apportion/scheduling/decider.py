@@ -82,6 +82,9 @@ class Decider:
         over = [key for key in gone if key not in kept]
         for key in over:
             self._first_seen.pop(key, None)
+            if key in self.reservations:
+                # Before others may run: a pass that ends there, because the lease is lost, would leave it for ever.
+                self.reservations.drop(key)
         self._learnt.difference_update(over)
         self.refusals.forget(over)
         for key in kept:
