@@ -1,5 +1,8 @@
 """Pods that ask for an extended resource behind which there is a DeviceClass."""
 
+import math
+from itertools import count, islice
+
 import pytest
 
 from apportion.cluster.client import Client
@@ -56,6 +59,24 @@ async def test_a_pod_that_nobody_serves_hears_what_to_do(unanswered: Client) -> 
     assert "apportion migrate -n team" in text
     assert "device plugin" not in text
     assert "Give the class the label" not in text
+
+
+async def test_a_pod_that_goes_while_a_pass_is_made_does_not_end_the_operator(unanswered: Client) -> None:
+    """Between any two steps of the pass in which it would be told."""
+    for steps in count():
+        world = fleet({"n1": ("h100", 1)})
+        named(world, "gpu", NVIDIA, managed=True)
+        asking(world, "p")
+        cycle = world.cycle(unanswered)
+        cycle.once()
+        world.clock.now += PATIENCE
+        begun = cycle._pass(longest=math.inf, evaluates=False)
+        done = sum(1 for _ in islice(begun, steps))
+        world.gone(PODS, world.seen[PODS, "team", "p"])
+        for _ in begun:
+            pass
+        if done < steps:
+            return
 
 
 @pytest.mark.parametrize(

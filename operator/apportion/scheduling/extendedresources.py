@@ -97,7 +97,9 @@ class ExtendedResources:
             if now - since < _PATIENCE:
                 return  # the others came later
             del self._since[uid]
-            pod = self._snapshot.pods[uid]
+            pod = self._snapshot.pods.get(uid)
+            if pod is None:
+                continue  # it has gone since the changes were read: others run in between
             for resource, name in backed(pod, managed).items():
                 if name in managed.policies:
                     labels = self._snapshot.state.classes[name].labels
