@@ -11,10 +11,14 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster, request
+from tests.quota.tenants import cluster, quota, said, wait
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
 from tests.scheduling.queued import fleet
 from tests.scheduling.reserving import DEVICES, Reserving
 from tests.scheduling.sliced import between, until
+
+USED = 200
+"""Claims that have a device: more than are looked at in one step."""
 
 
 async def leads_anew(cycle: Cycle) -> list[str]:
@@ -87,5 +91,24 @@ async def test_what_is_reserved_for_a_pod_that_goes_is_free_wherever_the_lease_i
         made.comes("small")
         assert made.passes() + made.passes() == ["small"], f"lost after {done} steps"
         assert made.held() == {}
+        if done < steps:
+            return
+
+
+async def test_a_quota_counts_what_was_allocated_wherever_the_lease_is_lost(unanswered: Client) -> None:
+    """The first pass counts what all claims have, a few at once, and ends between two of its steps."""
+    for steps in count(1):
+        world = cluster(USED + 2, "team")
+        quota(world, "team", limit=USED)
+        for number in range(USED):
+            world.allocate(world.claim(f"used-{number}"), "n1", f"gpu-{number}")
+        wait(world, "team", "more")
+        cycle = world.cycle(unanswered)
+        lost = cycle._pass(longest=math.inf, evaluates=False)
+        done = sum(1 for _ in islice(lost, steps))
+        del lost
+        cycle.once()
+        assert world.places().get("more") is None, f"lost after {done} steps"
+        assert said(world, "more", "ExceedsLimit")
         if done < steps:
             return

@@ -34,6 +34,10 @@ class Changed(Generic[K]):
     def __init__(self) -> None:
         self._left: dict[K, None] = {}
 
+    def __len__(self) -> int:
+        """Return how many are left."""
+        return len(self._left)
+
     def steps(self, more: Iterable[K], look: Callable[[K], None]) -> Iterator[None]:
         """Look at each of those that were left and of `more`; yields where others may run."""
         self._left.update(dict.fromkeys(more))

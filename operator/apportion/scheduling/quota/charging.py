@@ -14,9 +14,8 @@ from apportion.quota.charge import Charge, charges
 from apportion.quota.least import least
 from apportion.quota.usage import Usage
 from apportion.quota.use import QuotaUse
+from apportion.scheduling.pace import Changed
 
-AT_ONCE = 64
-"""Claims that are looked at before `steps` yields."""
 MOST_LEARNT = 4096
 """Requests of which it is remembered what they got last."""
 
@@ -32,6 +31,8 @@ class Charging:
         self.usage = Usage()
         self._cursor = -1
         """How far the changes of claims were read."""
+        self._changed = Changed[tuple[str, str]]()
+        """Claims, by namespace and name."""
         self._epoch = -1
         """Epoch of the quota index in which quotas were assigned."""
         self._slices = -1
@@ -63,16 +64,14 @@ class Charging:
         if self._slices != snapshot.slice_epoch:
             self._slices = snapshot.slice_epoch
             names |= self._unpublished
-        for number, name in enumerate(names):
-            if number % AT_ONCE == AT_ONCE - 1:
-                yield
-            self._look(name)
+        yield from self._changed.steps(names, self._look)
 
     def follow(self) -> None:
         """Take in what changed, at once; nothing did as a rule, since it is asked at every turn."""
         snapshot = self._snapshot
         read = self._cursor, self._epoch, self._slices
-        if read != (snapshot.changes.claims.end, snapshot.quota_index.epoch, snapshot.slice_epoch):
+        seen = snapshot.changes.claims.end, snapshot.quota_index.epoch, snapshot.slice_epoch
+        if self._changed or read != seen:
             for _ in self.steps():
                 pass
 
