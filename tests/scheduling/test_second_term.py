@@ -9,10 +9,12 @@ from structlog.testing import capture_logs
 from apportion.api.contract import KEEP_FOR
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
+from apportion.scheduling.autoscaling import PATIENCE
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import cluster, quota, said, wait
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
+from tests.scheduling.lookingfornodes import waits
 from tests.scheduling.queued import fleet
 from tests.scheduling.reserving import DEVICES, Reserving
 from tests.scheduling.sliced import between, until
@@ -110,5 +112,24 @@ async def test_a_quota_counts_what_was_allocated_wherever_the_lease_is_lost(unan
         cycle.once()
         assert world.places().get("more") is None, f"lost after {done} steps"
         assert said(world, "more", "ExceedsLimit")
+        if done < steps:
+            return
+
+
+async def test_autoscalers_see_who_waits_for_a_node_wherever_the_lease_is_lost(unanswered: Client) -> None:
+    """What was found of one pod is not forgotten because the pass ends at the next one."""
+    for steps in count(1):
+        world = fleet({"n1": ("h100", 1)})
+        for devices in (2, 3):
+            waits(world, f"for-{devices}", request("gpu", count=devices))
+        cycle = world.cycle(unanswered)
+        cycle.once()
+        world.clock.now += PATIENCE
+        lost = cycle._pass(longest=math.inf, evaluates=False)
+        done = sum(1 for _ in islice(lost, steps))
+        del lost
+        cycle.once()
+        shown = {name for name, reason in world.warned if reason == "ShownToAutoscalers"}
+        assert shown == {"for-2", "for-3"}, f"lost after {done} steps"
         if done < steps:
             return

@@ -73,6 +73,8 @@ class Autoscaling:
         """Those that no node could serve, when it was asked last."""
         self._said: dict[str, tuple[float, str]] = {}
         """When a pod (UID) was returned, and with which reason; until it looks so."""
+        self._found: dict[str, tuple[Pod, str]] = {}
+        """What `look` has found so far, as it returns it: where it is given up, the next one returns that, too."""
         self._unanswered: dict[Shape, None] = {}
         self._unanswered_groups: dict[_Group, None] = {}
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
@@ -95,7 +97,7 @@ class Autoscaling:
 
         Yields between nodes that are asked about.
         """
-        now, found = self._clock(), dict[str, tuple[Pod, str]]()
+        now, found = self._clock(), self._found
         old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
         for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
             self._grown(key)
@@ -134,6 +136,7 @@ class Autoscaling:
                     # One that is young was shown a moment ago, perhaps: what it says about the group is not known.
                     found |= self._hidden(asked)
             self._unanswered_groups.pop(group, None)
+        self._found = {}
         return self._news(found)
 
     def _hopeless(self, demands: Iterable[WaitingDemand]) -> bool:
