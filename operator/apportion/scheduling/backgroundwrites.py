@@ -107,12 +107,16 @@ class BackgroundWrites:
         self._spawn(self._write(demand, assumptions, since))
 
     def ungate(self, pods: Sequence[Pod], rank_tables: Mapping[str, str] = _NO_TABLES) -> None:
-        """Remove the gates of these pods; `rank_tables`: what some of them find in an annotation, by UID."""
+        """Remove the gates of these pods, but of those whose claims we are clearing; `rank_tables`: what some of them find in an annotation, by UID."""
         self._ungating &= self._snapshot.pod_index.gated
         for pod in pods:
-            if pod.uid not in self._ungating:
+            if pod.uid not in self._ungating and not self._loses(pod):
                 self._ungating.add(pod.uid)
                 self._spawn(self._ungate(pod, rank_tables.get(pod.uid, "")))
+
+    def _loses(self, pod: Pod) -> bool:
+        """Say whether a claim of a pod is being cleared: without its gate kube-scheduler might bind the pod to the node of what is gone by then."""
+        return any(claim and claim.uid in self.clearing for claim in self._snapshot.named_claims(pod))
 
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""

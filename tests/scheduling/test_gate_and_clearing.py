@@ -1,0 +1,67 @@
+"""A pod does not lose its gate and its devices at once: kube-scheduler would bind it by what it has seen of them."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
+from apportion.scheduling.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writer import Writer
+from tests.observedcluster import Json, ObservedCluster
+from tests.scheduling.queued import fleet
+from tests.scheduling.reservedahead import reserved_ahead
+
+
+class Slow:
+    """An API server with one pod and its claim; it waits before it answers to who reads the pod."""
+
+    def __init__(self, pod: Json, claim: Json) -> None:
+        self._objects = {PODS: pod, CLAIMS: claim}
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.patched: list[tuple[str, Any]] = []
+        """Plural of the kind and body of each patch."""
+
+    async def get(self, kind: ResourceKind, _name: str, **_params: str) -> Json:
+        if kind == PODS:
+            self.asked.set()
+            await self.answers.wait()
+        return self._objects[kind]
+
+    async def patch(self, kind: ResourceKind, _name: str, body: Any, **_params: str) -> Json:
+        self.patched.append((kind.plural, body))
+        return self._objects[kind]
+
+
+def writing(world: ObservedCluster, server: Any) -> BackgroundWrites:
+    writer = Writer(server, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC))
+    return BackgroundWrites(
+        world.snapshot, writer, world.recorder(server), clock=world.clock, wake=lambda: None
+    )
+
+
+async def test_a_pod_keeps_its_gate_while_its_claim_is_cleared() -> None:
+    """It was read with its gate, and its allocation goes; its other claim has its devices now, so that the gate could go."""
+    world = fleet({"n1": ("h100", 1)})
+    pod, claim = reserved_ahead(world)
+    server = Slow(pod, claim)
+    writes = writing(world, server)
+    writes.clear(world.claim_value(claim), "others wait for the devices", "stalled")
+    await server.asked.wait()
+    writes.ungate([world.pod_value(pod)])
+    await asyncio.sleep(0.01)
+    server.answers.set()
+    await writes.finished()
+    assert server.patched[-1] == ("resourceclaims", _cleared(claim))
+    assert "pods" not in [kind for kind, _ in server.patched]
+    writes.ungate([world.pod_value(pod)])
+    await writes.finished()
+    last, _ = server.patched.pop()
+    assert last == "pods", "what becomes of the claim then, the watch shows"
+
+
+def _cleared(claim: Json) -> Json:
+    metadata = claim["metadata"]
+    return {
+        "metadata": {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]},
+        "status": {"allocation": None},
+    }
