@@ -8,6 +8,7 @@ from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.deallocated import deallocated, noted, used
+from tests.scheduling.reservedahead import consumer
 
 CLAIM = "uid-team-resourceclaims-c"
 
@@ -25,6 +26,24 @@ def test_a_claim_whose_pod_was_deleted_by_force_avoids_the_node_until_its_agent_
     before = still_prepared.epoch()
     clock.now += PATIENCE
     assert still_prepared.epoch() != before, "who was refused is asked again"
+    assert still_prepared.nodes(CLAIM) == frozenset()
+
+
+def test_a_claim_that_a_short_pod_used_elsewhere_meanwhile_avoids_the_node_all_the_same() -> None:
+    """The first node's agent had no time yet; the next pod would start with the former devices there."""
+    world, claim, pod = used()
+    world.gone(PODS, pod)
+    claim["status"] = {}
+    world.see(CLAIMS, claim)
+    short = world.pod("short", "c", spec={"nodeName": "n2"})
+    world.allocate(claim, "n2", "gpu-0", reservedFor=[consumer(short)])
+    world.see(PODS, short | {"status": {"phase": "Succeeded"}})
+    claim["status"] = {}
+    world.see(CLAIMS, claim)
+    clock = Clock()
+    still_prepared = noted(world, clock)
+    assert still_prepared.nodes(CLAIM) == {"n1"}
+    clock.now += PATIENCE
     assert still_prepared.nodes(CLAIM) == frozenset()
 
 

@@ -37,8 +37,8 @@ class StillPrepared:
     def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
         self._snapshot = snapshot
         self._clock = clock
-        self._lost: OrderedDict[str, _Loss] = OrderedDict()
-        """By claim, in the order in which they end; most are never asked about."""
+        self._lost: OrderedDict[str, tuple[_Loss, ...]] = OrderedDict()
+        """By claim, the latest of each node, that of the claim first, in the order in which these end; most are never asked about."""
         self._bound_until: OrderedDict[str, float] = OrderedDict()
         """Until when a pod may be bound by a claim's former allocation, in the same order."""
         self._ended = 0
@@ -55,8 +55,10 @@ class StillPrepared:
             self._bound_until.pop(event.claim.uid, None)
             self._bound_until[event.claim.uid] = self._clock() + BINDING
         if node is not None and event.reserved_for:
-            self._lost.pop(event.claim.uid, None)
-            self._lost[event.claim.uid] = _Loss(node, event.reserved_for, self._clock() + PATIENCE)
+            now, former = self._clock(), self._lost.pop(event.claim.uid, ())
+            latest = _Loss(node, event.reserved_for, now + PATIENCE)
+            others = (each for each in former if each.node != node and each.until > now)
+            self._lost[event.claim.uid] = latest, *others
 
     def nodes(self, claim: str) -> frozenset[str]:
         """Return the nodes that a claim (UID) has to avoid now."""
@@ -66,7 +68,9 @@ class StillPrepared:
         if lost is None:
             return reported
         # Looked up only now: the pod's end may be observed after the deallocation of its claim.
-        return reported | {lost.node} if any(self._may_run(pod, lost.node) for pod in lost.pods) else reported
+        return reported.union(
+            each.node for each in lost if any(self._may_run(pod, each.node) for pod in each.pods)
+        )
 
     def may_bind(self, claim: str) -> bool:
         """Say whether a pod may still be bound by the former allocation of a claim (UID)."""
@@ -90,7 +94,7 @@ class StillPrepared:
 
     def _forget(self) -> None:
         now = self._clock()
-        while self._lost and next(iter(self._lost.values())).until <= now:
+        while self._lost and next(iter(self._lost.values()))[0].until <= now:
             self._lost.popitem(last=False)
             self._ended += 1
         while self._bound_until and next(iter(self._bound_until.values())) <= now:
