@@ -61,6 +61,12 @@ class Preemption:
         """All that is asked for."""
         return self.preemptor.demand
 
+    def renew(self, waiting: Mapping[str, WaitingDemand]) -> None:
+        """Follow its demands as they are now, by key: pods that share their claims come and go with claims of their own, under the same key."""
+        self.preemptor = self.preemptor.renewed(waiting)
+        known = {claim.uid: claim for claim in self.asked}
+        self.asked = tuple(known.get(claim.uid, claim) for claim in self.demand.asked)
+
 
 class Evicting(Protocol):
     """Evicts single pods; see `Evictor`."""

@@ -110,7 +110,7 @@ class Preemptions:
             waiting = {demand.key: demand for demand in demands if demand.key in known}
             self._follow_granted(waiting.keys())
             for preemption in tuple(self._active.values()):
-                preemption.preemptor = preemption.preemptor.renewed(waiting)
+                preemption.renew(waiting)
                 left = [each for each in preemption.preemptor.members if each.key not in waiting]
                 claims = [self._snapshot.claims.get(claim.uid) for each in left for claim in each.claims]
                 if any(claim is None or self._snapshot.allocation(claim) is None for claim in claims):

@@ -1,0 +1,81 @@
+"""Pods that share a claim come and go while others are evicted for it: each claim gets what it asks for, and passes go on."""
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.evicting import Trial, ends, holds, joins, trial, waits
+
+
+def also_waits(world: ObservedCluster, name: str, shared: str, gpus: int) -> None:
+    """Let a pod wait for a shared claim, and for so many GPUs of its own."""
+    world.claim(name, request("gpu", count=gpus), namespace="team")
+    world.pod(name, shared, name, gates=(GATE,), spec={"priority": 5}, namespace="team")
+
+
+def goes(world: ObservedCluster, name: str) -> None:
+    """Show that such a pod was deleted, with its own claim."""
+    for kind in (PODS, CLAIMS):
+        uid = f"uid-team-{kind.plural}-{name}"
+        world.gone(kind, {"metadata": {"name": name, "namespace": "team", "uid": uid}})
+
+
+def has(made: Trial) -> dict[str, int]:
+    """Return how many devices each claim was given."""
+    snapshot = made.world.snapshot
+    found = {claim.name: snapshot.allocation(claim) for claim in snapshot.claims.values()}
+    return {name: len(each.results) for name, each in found.items() if each is not None}
+
+
+async def evicting(client: Client) -> Trial:
+    """Return a cluster of four GPUs that the pod `low` has, which is being evicted for two pods that share a claim."""
+    made = trial(client, 4)
+    holds(made.world, "low", 0, 1, 2, 3)
+    waits(made.world, "shared", 1, 5)
+    also_waits(made.world, "with-three", "shared", 3)
+    await made.passes()
+    assert made.evicted == ["low"]
+    return made
+
+
+async def test_a_pod_that_joins_is_served_with_those_for_whom_others_went(unanswered: Client) -> None:
+    """Once a zip of unequal length ended the operator."""
+    made = trial(unanswered, 2)
+    holds(made.world, "low", 0, 1)
+    waits(made.world, "shared", 1, 5)
+    await made.passes()
+    also_waits(made.world, "zz-joins", "shared", 1)
+    ends(made.world, "low")
+    await made.passes()
+    assert has(made) == {"shared": 1, "zz-joins": 1}
+
+
+async def test_those_that_stay_are_served_when_one_of_them_goes(unanswered: Client) -> None:
+    """It ended the operator, too."""
+    made = await evicting(unanswered)
+    goes(made.world, "with-three")
+    ends(made.world, "low")
+    await made.passes()
+    assert has(made) == {"shared": 1}
+
+
+async def test_a_pod_in_the_place_of_another_gets_what_its_own_claim_asks_for(unanswered: Client) -> None:
+    """And not the three devices of the former one."""
+    made = await evicting(unanswered)
+    goes(made.world, "with-three")
+    also_waits(made.world, "with-two", "shared", 2)
+    ends(made.world, "low")
+    made.cycle.once()
+    assert has(made) == {"shared": 1, "with-two": 2}
+
+
+async def test_a_pod_that_shares_the_claim_of_a_member_is_served_with_the_group(unanswered: Client) -> None:
+    """The claims of a group are handed to its members by their number."""
+    made = trial(unanswered, 3)
+    holds(made.world, "low", 0, 1, 2)
+    joins(made.world, "a", "b")
+    await made.passes()
+    also_waits(made.world, "zz-joins", "a", 1)
+    ends(made.world, "low")
+    await made.passes()
+    assert has(made) == {"a": 1, "b": 1, "zz-joins": 1}
