@@ -217,3 +217,19 @@ async def test_a_group_that_lost_a_running_pod_meanwhile_gets_nothing(
     await made.passes(3)
     assert first
     assert not {"a", "b"} & made.world.places().keys()
+
+
+async def test_a_group_whose_first_members_change_has_nobody_evicted_twice(unanswered: Client) -> None:
+    """Two of three are enough. The pod of the first index, which is made anew meanwhile, is among the first two from then on."""
+    made = full(unanswered, 4)
+    joins(made.world, "b", "c", least=2)
+    await made.passes()
+    gone = list(made.evicted)
+    assert len(gone) == 2
+    joins(made.world, "a", least=2)
+    await made.passes(4)
+    assert made.evicted == gone
+    ends(made.world, *gone)
+    await made.passes(4)
+    assert len({"a", "b", "c"} & made.world.places().keys()) == 2
+    assert made.evicted == gone

@@ -155,7 +155,8 @@ class Preemptions:
         """
         for preemption in tuple(self._active.values()):
             yield from self._look_after(preemption, self._clock())
-        yield from self._searches.turn(demands, groups, self._active, longest)
+        active = [each.preemptor for each in self._active.values()]
+        yield from self._searches.turn(demands, groups, active, longest)
 
     def _in_progress(self) -> InProgress:
         """Return what is being done: who is about to get devices, and who goes for them."""

@@ -83,9 +83,9 @@ class Preemptors:
         self,
         demands: Iterable[WaitingDemand],
         groups: Collection[WaitingGroup],
-        active: Collection[str],
+        active: Collection[Preemptor],
     ) -> tuple[list[Preemptor], list[Preemptor]]:
-        """Return the first for which pods may be evicted, without those under way (keys); and the first that repeat a search before its time."""
+        """Return the first for which pods may be evicted, without those under way (`active`); and the first that repeat a search before its time."""
         found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
         found += [
             each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
@@ -96,7 +96,7 @@ class Preemptors:
         possible = [
             (each, only)
             for each in found
-            if each.key not in active
+            if not any(each.overlaps(other) for other in active)
             and (only := self.only(each)) != frozenset()
             and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
         ]

@@ -60,12 +60,12 @@ class VictimSearches:
         self,
         demands: Iterable[WaitingDemand],
         groups: Collection[WaitingGroup],
-        active: Collection[str],
+        active: Collection[Preemptor],
         longest: float,
     ) -> Iterator[None]:
         """Search for the first of these for which anything can be done, or go on with what was begun; yields where others may run.
 
-        `active`: those for which a preemption is under way, by key. `longest`: seconds of a pass.
+        `active`: those for which a preemption is under way. `longest`: seconds of a pass.
         """
         now = self._clock()
         if self._steps is None and now - self._began >= _PAUSE and self._preemptors.exist():
