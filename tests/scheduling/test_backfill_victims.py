@@ -110,3 +110,19 @@ async def changes(made: Trial, number: int) -> None:
     if number:
         ends(made.world, f"more-{number - 1}")
     await made.passes(1)
+
+
+async def test_what_is_kept_free_for_a_head_is_room_for_it_once_others_go(unanswered: Client) -> None:
+    """Of 64 cores it needs more than half, and those are kept from others while it waits."""
+    made = trial(unanswered, 1)
+    preemption = {"mode": "LowerPriority", "after": "1m", "minRuntime": "0s"}
+    made.world.policy("p", preemption=preemption, queue={"reserveAfter": "0s"})
+    holds(made.world, "low", 0)
+    container = {"name": "main", "resources": {"requests": {"cpu": "40"}}}
+    waits(made.world, "head", 1, priority=5, containers=[container])
+    await made.passes()
+    [reservation] = made.cycle.reserved
+    assert reservation.room["n1"]["cpu"] > 32_000
+    made.world.clock.now += 60.0
+    await made.passes()
+    assert made.evicted == ["low"]

@@ -19,6 +19,7 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preemption import events
+from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
 from apportion.scheduling.preemption.guarantees import Guarantees
@@ -27,7 +28,7 @@ from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.preemption.serving import Serving
-from apportion.scheduling.preemption.victimsearch import Chosen, InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearch
 from apportion.scheduling.preemption.victimsearches import VictimSearches
 from apportion.scheduling.waiting import WaitingDemand, place_of
 

@@ -6,23 +6,22 @@ searched in steps, between which others may run; what is found is true when the 
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
+from apportion.allocator.preemption.severalnodes import SeveralNodes
 from apportion.allocator.preemption.victims import NodeVictims, VictimSet
 from apportion.api.policy import PreemptionMode
-from apportion.dra.claim import Claim
-from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.attempt import LOWER_PRIORITY, NOBODY, Attempt
+from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, together
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf
 from apportion.scheduling.preemption.groupvictims import (
@@ -50,25 +49,6 @@ class InProgress:
     """Demands that are about to get devices."""
     going: Collection[str] = ()
     """Pods (UIDs) that are being evicted for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Victims, and all the pods to evict: those of groups, on other nodes too."""
-
-    victims: VictimSet | GangVictims
-    pods: tuple[Pod, ...]
-    asked: tuple[Claim, ...]
-    """The demand's claims as the allocator was asked about them."""
-    quota: str = ""
-    """The quota that takes something back; empty: they go by priority."""
-    borrowers: Mapping[str, str] = field(default_factory=dict)
-    """By UID of the pods from whom it does: the quota that has borrowed."""
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """Return what each member gets."""
-        return _decisions(self.victims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +92,13 @@ class VictimSearch:
         preemptor: Preemptor,
         found: ClaimsByNode,
         only: frozenset[str] | None,
-        in_progress: InProgress,
+        in_progress: Callable[[], InProgress],
         *,
         evicts: bool,
     ) -> Generator[None, None, Chosen | Counter[str] | None]:
         """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go; None: who waits has changed.
 
-        `only`: the nodes that count (None: all). `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
+        `only`: the nodes that count (None: all). `in_progress`: says what is being done now. `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
         """
         demand = preemptor.demand
         try:
@@ -130,26 +110,32 @@ class VictimSearch:
         if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
-        attempts = deque(self._attempts(demand, in_progress) if evicts else [Attempt(demand, NOBODY)])
+        attempts = deque(self._attempts(demand, in_progress()) if evicts else [Attempt(demand, NOBODY)])
         while attempts:
             attempt = attempts.popleft()
             possible, victims = yield from self._victims(asking, attempt)
             if not all(is_current(member, self._snapshot) for member in preemptor.members):
                 return None
             if attempt.takes_back:
-                left_alone = sum((each.left_alone for each in possible), Counter())
-            if victims is None or not self._still_suits(demand, victims):
+                left_alone = sum((each.left_alone for each in possible.values()), Counter())
+            if victims is None or not self._still_suit(preemptor, victims):
                 continue
-            decision = _together(_decisions(victims))
+            now = in_progress()
+            attempt = self._renewed(attempt, demand, now)
+            with self._decider.reservations.lifted(preemptor.head):
+                going = self._still_going(asking, attempt, possible, victims)
+            if going is None:
+                continue
+            decision = together(decisions_of(victims))
             try:
                 self._decider.quotas.check_chosen(demand, decision)
-                for member, own in zip(preemptor.members, _decisions(victims), strict=True):
+                for member, own in zip(preemptor.members, decisions_of(victims), strict=True):
                     self._decider.admissible.check(member, own)
             except (BrokenInput, OverLimit):
                 continue  # the one who decides about the demand meets it again, and says so
-            chosen = _chosen(attempt, possible, victims)
+            chosen = chosen_by(attempt, going, victims)
             if chosen.borrowers:
-                if self._guarantees.stays_within(demand, decision, in_progress.ahead):
+                if self._guarantees.stays_within(demand, decision, now.ahead):
                     return chosen
             elif attempt.reclaim.free is None or self._guarantees.rises(demand, decision, attempt.reclaim):
                 return chosen
@@ -187,17 +173,14 @@ class VictimSearch:
 
     def _victims(
         self, asking: _Asking, attempt: Attempt
-    ) -> Generator[None, None, tuple[Collection[PossibleVictims], VictimSet | GangVictims | None]]:
-        """Return who may go in an attempt, and the cheapest victims among them; None: there are none, or the demand is broken."""
-        rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
+    ) -> Generator[None, None, tuple[Mapping[str, PossibleVictims], VictimSet | GangVictims | None]]:
+        """Return who may go in an attempt, by node, and the cheapest victims among them; None: there are none, or the demand is broken."""
         demand, asked, candidates = asking.preemptor.demand, asking.asked, self._decider.candidates
         wanted = total(unplaced(demand, self._snapshot))
-        fixed = rule, attempt.reclaim, self._cooldown.spared, wanted
         possible: dict[str, PossibleVictims] = {}
 
         def read(node: str) -> NodeVictims:
-            own, capacity = asking.claims[node], candidates.capacity()
-            possible[node] = self._holders.read(demand, node, own, capacity, *fixed)
+            possible[node] = self._read(asking, attempt, node, wanted)
             return possible[node].node
 
         names, claims = [*asking.claims], attempt.demand.asked
@@ -211,9 +194,55 @@ class VictimSearch:
                 steps = victim_steps(
                     self._snapshot.state, ask, names, read, wanted=wanted, terms=terms, prefer=prefer
                 )
-            return possible.values(), (yield from self._lifting(asking.preemptor, steps))
+            return possible, (yield from self._lifting(asking.preemptor, steps))
         except BrokenInput:
-            return possible.values(), None
+            return possible, None
+
+    def _read(self, asking: _Asking, attempt: Attempt, node: str, wanted: Iterable[str]) -> PossibleVictims:
+        """Return who may go on a node as it is now."""
+        rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
+        demand, own, capacity = (
+            asking.preemptor.demand,
+            asking.claims[node],
+            self._decider.candidates.capacity(),
+        )
+        return self._holders.read(
+            demand, node, own, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
+        )
+
+    def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
+        """Return an attempt with what quotas have now: others ran while victims were searched."""
+        reclaim = self._guarantees.reclaim_rule(demand, now.ahead, now.going)
+        free = reclaim.free if attempt.reclaim.free is not None else None
+        return replace(attempt, reclaim=replace(reclaim, within=attempt.reclaim.within, free=free))
+
+    def _still_going(
+        self,
+        asking: _Asking,
+        attempt: Attempt,
+        possible: Mapping[str, PossibleVictims],
+        victims: VictimSet | GangVictims,
+    ) -> Collection[PossibleVictims] | None:
+        """Return victims that were found in an attempt as they are now; None: not all of them may go by it now, or the pods have no room then."""
+        needs: dict[str, Counter[str]] = {}
+        for member, decision in zip(asking.preemptor.members, decisions_of(victims), strict=True):
+            needs.setdefault(decision.node, Counter()).update(total(unplaced(member, self._snapshot)))
+        wanted = frozenset().union(*needs.values())
+        keys = {each.key for each in victims.victims}
+        nodes = needs.keys() | {node for node, each in possible.items() if not keys.isdisjoint(each.holders)}
+        found = [self._read(asking, attempt, node, wanted) for node in sorted(nodes)]
+        now = SeveralNodes([each.node for each in found])
+        going = frozenset(place for place in now.all if now.victim(place).key in keys)
+        room = {name: Counter(each.left) for name, each in now.nodes.items()}
+        for place in going:
+            room[place[0]].update(now.victim(place).freed)
+        fits = all(
+            not amount or room[node][name] >= amount
+            for node, need in needs.items()
+            for name, amount in need.items()
+        )
+        same = len(going) == len(keys) and now.broken(going) == victims.groups
+        return found if fits and same and now.allows(going) else None
 
     def _pauses(self) -> bool:
         """Say whether a search for a group has done enough for one step."""
@@ -233,12 +262,14 @@ class VictimSearch:
                     return found
             yield
 
-    def _still_suits(self, demand: WaitingDemand, victims: VictimSet | GangVictims | None) -> bool:
-        """Say whether there are victims whose node, if it was searched in steps, suits the pods as it did before."""
-        if not isinstance(victims, VictimSet):
-            return victims is not None
+    def _still_suit(self, preemptor: Preemptor, victims: VictimSet | GangVictims) -> bool:
+        """Say whether the nodes that were found suit the pods as they did when the search began."""
         candidates = self._decider.candidates
-        return candidates.ask_with_victims(demand, candidates.capacity(), [victims.node]) is not None
+        rows = zip(preemptor.members, decisions_of(victims), strict=True)
+        return all(
+            candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
+            for member, decision in rows
+        )
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
@@ -249,32 +280,3 @@ class VictimSearch:
         if by_priority is not NOBODY:
             found.append(Attempt(demand, by_priority, replace(reclaim, within=None)))
         return found
-
-
-def _chosen(
-    attempt: Attempt, possible: Collection[PossibleVictims], victims: VictimSet | GangVictims
-) -> Chosen:
-    """Return the pods behind victims, and which of them have borrowed what is taken back."""
-    pods: dict[str, Pod] = {}
-    borrowers: dict[str, str] = {}
-    groups = {key: own for each in possible for key, own in each.groups.items()}
-    single = {key: own for each in possible for key, own in each.pods.items()}
-    holders = {key: holder for each in possible for key, holder in each.holders.items()}
-    for each in victims.victims:
-        own = groups[each.group] if each.group in victims.groups else single[each.key]
-        pods |= {pod.uid: pod for pod in own}
-        holder = holders[each.key]
-        if own and not attempt.by_priority.may_go(holder, attempt.demand):
-            borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
-    quota = attempt.reclaim.quota if borrowers else ""
-    return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)
-
-
-def _decisions(victims: VictimSet | GangVictims) -> tuple[Decision, ...]:
-    return victims.decisions if isinstance(victims, GangVictims) else (victims.decision,)
-
-
-def _together(decisions: Sequence[Decision]) -> Decision:
-    """Return decisions as one, for what is charged for them together."""
-    allocations = tuple(each for decision in decisions for each in decision.allocations)
-    return Decision(decisions[0].node, allocations)

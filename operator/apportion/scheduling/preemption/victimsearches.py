@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.preemption import events
+from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.holders import ClaimsByNode
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
-from apportion.scheduling.preemption.victimsearch import Chosen, InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearch
 from apportion.scheduling.searchturns import SHARE
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -111,7 +112,7 @@ class VictimSearches:
     ) -> Generator[None, None, Chosen | Counter[str] | None]:
         """Search for one, as `VictimSearch.search` does; where there are no victims it rests."""
         begun, seconds = self._preemptors.begun(), 0.0
-        steps = self._search.search(preemptor, found, only, self._in_progress(), evicts=evicts)
+        steps = self._search.search(preemptor, found, only, self._in_progress, evicts=evicts)
         chosen: Chosen | Counter[str] | None = None
         searching = True
         while searching:

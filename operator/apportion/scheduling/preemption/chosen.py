@@ -1,0 +1,65 @@
+"""Chosen: the victims of one that waits, with the pods to evict.
+
+In: an attempt, who may go by it, the victims that the allocator found. Out: one value: all pods that have to go, and which of them have borrowed
+what is taken back.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apportion.allocator.decision import Decision
+from apportion.allocator.preemption.findgangvictims import GangVictims
+from apportion.allocator.preemption.victims import VictimSet
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.scheduling.preemption.attempt import Attempt
+from apportion.scheduling.preemption.holders import PossibleVictims
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Victims, and all the pods to evict: those of groups, on other nodes too."""
+
+    victims: VictimSet | GangVictims
+    pods: tuple[Pod, ...]
+    asked: tuple[Claim, ...]
+    """The demand's claims as the allocator was asked about them."""
+    quota: str = ""
+    """The quota that takes something back; empty: they go by priority."""
+    borrowers: Mapping[str, str] = field(default_factory=dict)
+    """By UID of the pods from whom it does: the quota that has borrowed."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return what each member gets."""
+        return decisions_of(self.victims)
+
+
+def chosen_by(
+    attempt: Attempt, possible: Collection[PossibleVictims], victims: VictimSet | GangVictims
+) -> Chosen:
+    """Return the pods behind victims, and which of them have borrowed what is taken back."""
+    pods: dict[str, Pod] = {}
+    borrowers: dict[str, str] = {}
+    groups = {key: own for each in possible for key, own in each.groups.items()}
+    single = {key: own for each in possible for key, own in each.pods.items()}
+    holders = {key: holder for each in possible for key, holder in each.holders.items()}
+    for each in victims.victims:
+        own = groups[each.group] if each.group in victims.groups else single[each.key]
+        pods |= {pod.uid: pod for pod in own}
+        holder = holders[each.key]
+        if own and not attempt.by_priority.may_go(holder, attempt.demand):
+            borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
+    quota = attempt.reclaim.quota if borrowers else ""
+    return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)
+
+
+def decisions_of(victims: VictimSet | GangVictims) -> tuple[Decision, ...]:
+    """Return what each member gets once the victims are gone."""
+    return victims.decisions if isinstance(victims, GangVictims) else (victims.decision,)
+
+
+def together(decisions: Sequence[Decision]) -> Decision:
+    """Return decisions as one, for what is charged for them together."""
+    allocations = tuple(each for decision in decisions for each in decision.allocations)
+    return Decision(decisions[0].node, allocations)
