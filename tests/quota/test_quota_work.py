@@ -167,3 +167,19 @@ async def test_whether_one_stands_back_costs_as_much_however_many_quotas_there_a
         cycle.quotas.stands_back((demand,))
         counts.append(steps(partial(cycle.quotas.stands_back, (demand,))))
     assert counts[0] == counts[1]
+
+
+def test_what_a_pass_has_not_counted_when_it_is_given_up_is_counted_later() -> None:
+    """A lease that ends while claims are read takes none of them out of the use: nothing changes about most of them any more."""
+    world = cluster(200, "a")
+    quota(world, "a", guaranteed=1)
+    for number in range(150):
+        claim = world.claim(f"c{number}", request("gpu"), namespace="a")
+        world.allocate(claim, "n1", f"gpu-{number}")
+    charging = Charging(world.snapshot)
+    given_up = charging.steps()
+    next(given_up)
+    given_up.close()
+    charging.follow()
+    [use] = charging.usage
+    assert use.used == [150 * NANO]
