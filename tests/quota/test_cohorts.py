@@ -1,5 +1,6 @@
 """Turns within a cohort: guarantees first, then priority, then the smaller weighted dominant share."""
 
+import math
 from collections import Counter
 
 import pytest
@@ -134,3 +135,28 @@ async def test_a_quota_in_a_cohort_of_its_own_name_is_served_as_any_other(silent
     flood(world, "a", "b")
     world.cycle(silent).once()
     assert shares(world.places()) == {"a": 2, "b": 2}
+
+
+async def test_a_quota_whose_resources_change_within_a_pass_ends_nothing(silent: Client) -> None:
+    """A pass is done in slices: those that come behind one another are compared by the resources that there are then."""
+    world = cluster(8, "a", "b")
+    world.policy(queue={"mostReserved": 0})
+    for team in "ab":
+        quota(world, team, cohort="x", guaranteed=1)
+    for number in range(8):
+        wait(world, "b", f"b-{number}", at=number)
+    cycle = world.cycle(silent)
+    cycle.once()
+    # So many that they are not planned together; they are refused alike, so that one comes behind the other.
+    for number in range(100):
+        wait(world, "a", f"a-{number}", at=number)
+    cycle.once()
+    for number in range(8):
+        leave(world, "b", f"b-{number}")
+    nics = {"name": "nics", "deviceClass": "nic"}
+    for work in cycle._pass(longest=math.inf, evaluates=False):
+        if work is not None:
+            work()
+        if len(world.places()) == 1:
+            quota(world, "a", GPUS | {"guaranteed": 1}, nics, cohort="x")
+    assert shares(world.places()) == {"a": 8}

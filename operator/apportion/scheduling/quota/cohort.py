@@ -98,10 +98,10 @@ class Cohort:
         self._charging = charging
         self._total = total
         self._shares = shares
-        self._ahead: dict[str, _Ahead] = {}
-        """By quota."""
-        self._lines: dict[tuple[str, tuple[bool, ...]], _Line] = {}
-        """By quota, and by which of its resources are asked for."""
+        self._ahead: dict[QuotaUse, _Ahead] = {}
+        """By the use of a quota; a quota whose spec changes within a pass has another one since."""
+        self._lines: dict[tuple[QuotaUse, tuple[bool, ...]], _Line] = {}
+        """By the use of a quota, and by which of its resources are asked for."""
         self._due: list[tuple[_Due, int, _Line]] = []
         """Heap of lines by their first; with some that are true no more."""
         self._changed: dict[_Line, None] = {}
@@ -116,16 +116,15 @@ class Cohort:
         use = self._charging.usage.of(namespace)
         if use is None:
             raise TypeError(f"namespace {namespace} has no quota")
-        name = use.name
-        if name not in self._ahead:
-            self._ahead[name] = _Ahead(use)
+        if use not in self._ahead:
+            self._ahead[use] = _Ahead(use)
         claims = [claim for demand in _demands(queued) for claim in demand.claims]
         asked = self._charging.expected(claims, use, shares=self._shares)
-        kind = name, tuple(map(bool, asked))
+        kind = use, tuple(map(bool, asked))
         line = self._lines.get(kind)
         if line is None:
-            line = self._lines[kind] = _Line(self._ahead[name])
-            self._ahead[name].lines.append(line)
+            line = self._lines[kind] = _Line(self._ahead[use])
+            self._ahead[use].lines.append(line)
         line.put(namespace, (-priority, place, queued, asked))
         self._changed[line] = None
 
