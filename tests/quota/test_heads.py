@@ -1,7 +1,8 @@
 """For whom of a cohort devices are reserved."""
 
 from apportion.cluster.client import Client
-from tests.quota.tenants import namespace, quota
+from tests.observedcluster import request
+from tests.quota.tenants import GPUS, namespace, quota, wait
 from tests.scheduling.reserving import Reserving, on
 
 
@@ -21,4 +22,21 @@ async def test_a_place_that_becomes_free_is_for_the_first_that_was_refused(unans
     assert made.passes() == []
     made.ends("old-2")
     assert made.passes() == ["first"]
+    assert made.reserved == {"large": (["n1"], None)}
+
+
+async def test_nobody_stands_back_behind_who_waits_for_what_it_does_not_ask_for(unanswered: Client) -> None:
+    """Of the other tenant's GPUs some are guaranteed and not used; it waits for a NIC, for as long as there is none."""
+    made = Reserving(unanswered, {"n1": 2})
+    made.world.device_class("nic", 'device.driver == "nic.apportion.dev"')
+    for team, guaranteed in (("a", 0), ("b", 1)):
+        namespace(made.world, team, team=team)
+        both = GPUS | {"guaranteed": guaranteed}, {"name": "nics", "deviceClass": "nic", "guaranteed": 1}
+        quota(made.world, team, *both, cohort="x")
+    wait(made.world, "b", "nic", request("nic"))
+    namespace(made.world, "c")
+    made.starts("old", namespace="c")
+    made.comes("large", 2, namespace="a")
+    assert made.passes() == []
+    assert made.passes() == []
     assert made.reserved == {"large": (["n1"], None)}

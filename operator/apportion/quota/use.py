@@ -4,7 +4,7 @@ In: charges that come and go. Out: what is left under the limits, what is borrow
 Dominant share: Ghodsi et al., "Dominant Resource Fairness", NSDI 2011, of what is beyond the guarantee.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -80,6 +80,24 @@ class QuotaUse:
         """Say whether this stays within the guarantee of each resource it takes; `ahead`: what goes before it."""
         rows = zip(self.resources, self.used, asked, ahead or [0] * len(asked), strict=True)
         return all(not more or used + first + more <= one.guaranteed for one, used, more, first in rows)
+
+    def beyond_guarantee(self, asked: Amounts) -> list[Resource]:
+        """Return the resources of which this takes more than the guarantee leaves."""
+        rows = zip(self.resources, self.used, asked, strict=True)
+        return [one for one, used, more in rows if more and used + more > one.guaranteed]
+
+    def may_want(self, asked: Amounts, others: Collection[Resource]) -> bool:
+        """Say whether this stays within the guarantee, and may take what counts in these resources of another quota.
+
+        Where nothing is known of it, it may be whatever is left of a guarantee.
+        """
+        if not self.within_guarantee(asked):
+            return False
+        rows = [*zip(self.resources, self.used, asked, strict=True)]
+        mine = [one for one, _, more in rows if more] or [
+            one for one, used, _ in rows if used < one.guaranteed
+        ]
+        return any(one.overlaps(other) for one in mine for other in others)
 
     def may_reclaim(self, cohort: str) -> bool:
         """Say whether it is of a cohort, and some of what is guaranteed to it is not used."""

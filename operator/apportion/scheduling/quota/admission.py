@@ -228,8 +228,9 @@ class Admission:
         if not others:
             return False
         before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
-        return not use.within_guarantee(self._expected([*before, *demands], use)) and any(
-            other in others and other.within_guarantee(self._expected((each,), other))
+        borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
+        return bool(borrowed) and any(
+            other in others and other.may_want(self._expected((each,), other), borrowed)
             for each in self.waiting.values()
             if self._snapshot.allocation(each.claims[0]) is None
             and (other := self.charging.usage.of(each.claims[0].namespace)) is not None
