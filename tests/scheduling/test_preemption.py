@@ -1,5 +1,7 @@
 """Pods go for others of higher priority: who, when, and what becomes of their devices."""
 
+import math
+
 import pytest
 
 from apportion.cluster.client import Client
@@ -139,3 +141,32 @@ async def test_the_next_leader_keeps_what_ends_for_the_same_demand_and_evicts_no
     await made.passes()
     assert made.world.places() == {"high": "n1"}
     assert made.evicted == []
+
+
+async def test_a_write_that_fails_within_a_pass_costs_nobody_what_is_kept(unanswered: Client) -> None:
+    """The demand is not in the queue of that pass, which was made before, and waits all the same."""
+    steps, at = 1, 0
+    while at < steps:
+        made = trial(unanswered, 1)
+        holds(made.world, "low", 0)
+        waits(made.world, "high", 1, 5)
+        waits(made.world, "other", 1, 3)
+        await made.passes()
+        assert made.evicted == ["low"]
+        ends(made.world, "low")
+        made.cycle.once()
+        assert made.world.places() == {"high": "n1"}
+        [decided] = [
+            made.world.snapshot.assumed.get(uid) for uid in made.world.snapshot.claims if "high" in uid
+        ]
+        assert decided is not None
+        for steps, work in enumerate(made.cycle._pass(longest=math.inf, evaluates=False), start=1):
+            if work is not None:
+                work()
+            if steps == at + 1:
+                made.world.snapshot.forget(decided)
+        made.cycle.once()
+        assert made.world.places() == {"high": "n1"}, at
+        assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
+        at += 1
+    assert steps > 4

@@ -53,6 +53,8 @@ class Preemption:
     """The demand was given the devices; the watch has not shown it yet, or has shown that they were taken back."""
     given_up: bool = False
     """The demand was served, or is gone: nobody else is evicted for it."""
+    missed: bool = False
+    """It had no devices in the latest pass, and did not wait: a write may have failed since the queue was made, or it waits no more."""
     looked: object = None
     """What the snapshot was when the demand was last asked about."""
 

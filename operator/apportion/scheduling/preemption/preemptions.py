@@ -114,9 +114,12 @@ class Preemptions:
                 preemption.renew(waiting)
                 left = [each for each in preemption.preemptor.members if each.key not in waiting]
                 claims = [self._snapshot.claims.get(claim.uid) for each in left for claim in each.claims]
-                if any(claim is None or self._snapshot.allocation(claim) is None for claim in claims):
+                lost = any(claim and self._snapshot.allocation(claim) is None for claim in claims)
+                if any(claim is None for claim in claims) or (lost and preemption.missed):
                     self._give_up(preemption)
-                elif len(left) == len(preemption.preemptor.members) and all(
+                    continue
+                preemption.missed = lost
+                if len(left) == len(preemption.preemptor.members) and all(
                     claim is not None and claim.allocation is not None for claim in claims
                 ):
                     self._end_served(preemption)
