@@ -1,5 +1,6 @@
 """Statuses say what is used, borrowed and waited for, and are equal as long as nothing changed."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.quota.status import quota_status
+from apportion.scheduling.quota.statuses import QuotaStatuses
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import GPUS, cluster, leave, quota, said, wait
 
@@ -87,3 +89,24 @@ async def test_a_quota_that_allows_what_the_topology_does_not_is_distinguished(s
     assert world.places().keys() == {"b0"}
     assert said(world, "a0", "NotAllocated")[0].endswith("AcceleratorQuota a would allow it")
     assert reasons(status(world, cycle))["Served"] == "WaitsForDevices"
+
+
+async def test_a_limit_that_is_set_while_statuses_are_written_counts(unanswered: Client) -> None:
+    """What the writer sees first is not taken for what the use was counted by: the quota would keep its former limit until its next change."""
+    world = cluster(8, "a")
+    quota(world, "a", limit=8)
+    cycle = world.cycle(unanswered)
+    wait(world, "a", "a0")
+    cycle.once()
+    recorder = world.recorder(unanswered)
+    statuses = QuotaStatuses(
+        unanswered, world.snapshot, recorder, cycle.quotas, fence=lambda: None, now=lambda: NOW
+    )
+    writing = asyncio.create_task(statuses.act())
+    await asyncio.sleep(0)
+    quota(world, "a", limit=2)
+    await writing
+    for number in range(1, 8):
+        wait(world, "a", f"a{number}", at=number)
+    cycle.once()
+    assert len(world.places()) == 2

@@ -102,6 +102,7 @@ class QuotaStatuses:
             self._snapshot.observe(QUOTAS, "MODIFIED", made)
 
     def _current(self, use: QuotaUse) -> AcceleratorQuota | None:
-        """Return the quota as it is now; None: it is gone, or it cannot be read."""
+        """Return the quota as it is now; None: it is gone, it cannot be read, or the use was counted by another spec of it."""
         uid = use.quota.metadata.uid
-        return self._snapshot.quota_index.quotas.get(uid) if uid not in self._snapshot.broken else None
+        found = self._snapshot.quota_index.quotas.get(uid) if uid not in self._snapshot.broken else None
+        return found if found is not None and found.spec == use.quota.spec else None
