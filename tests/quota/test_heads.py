@@ -1,6 +1,7 @@
 """For whom of a cohort devices are reserved."""
 
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import QUOTAS
 from tests.observedcluster import request
 from tests.quota.tenants import GPUS, namespace, quota, wait
 from tests.scheduling.reserving import Reserving, on
@@ -39,4 +40,39 @@ async def test_nobody_stands_back_behind_who_waits_for_what_it_does_not_ask_for(
     made.comes("large", 2, namespace="a")
     assert made.passes() == []
     assert made.passes() == []
+    assert made.reserved == {"large": (["n1"], None)}
+
+
+async def test_a_group_that_waited_for_its_quota_once_has_devices_reserved_when_it_waits_for_these(
+    unanswered: Client,
+) -> None:
+    """Its limit was raised, and the devices are used by others."""
+    made = Reserving(unanswered, {"n1": 4})
+    for team in "ab":
+        namespace(made.world, team, team=team)
+    quota(made.world, "a", limit=2)
+    made.starts("old", 4, namespace="b")
+    for name in ("a1", "a2"):
+        made.comes(name, 2, namespace="a", group=("g", 2))
+    made.passes()
+    assert ("a1", "ExceedsLimit") in made.world.warned
+    quota(made.world, "a", limit=4)
+    made.passes()
+    made.passes()
+    assert [*made.reserved.values()] == [(["n1"], None)]
+
+
+async def test_who_waited_for_a_quota_that_is_gone_has_devices_reserved(unanswered: Client) -> None:
+    """Nothing else says that it waits for its quota no more."""
+    made = Reserving(unanswered, {"n1": 4})
+    for team in "ab":
+        namespace(made.world, team, team=team)
+    limited = quota(made.world, "a", limit=2)
+    made.starts("old", 4, namespace="b")
+    made.comes("large", 4, namespace="a")
+    made.passes()
+    assert ("large", "ExceedsLimit") in made.world.warned
+    made.world.gone(QUOTAS, limited)
+    made.passes()
+    made.passes()
     assert made.reserved == {"large": (["n1"], None)}

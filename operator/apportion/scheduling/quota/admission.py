@@ -131,6 +131,7 @@ class Admission:
         """
         use = self.use(demand.claims[0].namespace)
         if use is None:
+            self.over.pop(demand.key, None)
             return demand
         answer = self._answer(demand, use)
         if answer.excess is not None:
@@ -262,11 +263,9 @@ class Admission:
             return
         for demand in demands:
             self.over[demand.key] = found.excess, self._clock()
-            for claim in demand.claims:
-                about = About(CLAIMS, claim.name, claim.uid, claim.namespace)
-                self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
-            for pod in demand.pods:
-                about = About(PODS, pod.name, pod.uid, pod.namespace)
+            told = [About(CLAIMS, claim.name, claim.uid, claim.namespace) for claim in demand.claims]
+            told += [About(PODS, pod.name, pod.uid, pod.namespace) for pod in demand.pods]
+            for about in told:
                 self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
 
     def note(self, demand: WaitingDemand) -> str:

@@ -24,8 +24,12 @@ class BatchAdmission:
     def check_group(self, demands: Sequence[tuple[WaitingDemand, int]], enough: int) -> None:
         """Raise OverLimit if a limit leaves fewer than `enough` pods of a group; `demands`: with the number of pods of each."""
         use = self._admission.use(demands[0][0].claims[0].namespace) if demands else None
-        if use is None:
-            return
+        if use is not None:
+            self._check(demands, enough, use)
+        for each, _ in demands:
+            self._admission.over.pop(each.key, None)
+
+    def _check(self, demands: Sequence[tuple[WaitingDemand, int]], enough: int, use: QuotaUse) -> None:
         rows = [
             (least(each.asked, use, shares=self._admission.shares), pods) for each, pods in demands if pods
         ]
