@@ -179,7 +179,7 @@ def test_what_a_pass_has_not_counted_when_it_is_given_up_is_counted_later() -> N
     charging = Charging(world.snapshot)
     given_up = charging.steps()
     next(given_up)
-    given_up.close()
+    del given_up
     charging.follow()
     [use] = charging.usage
     assert use.used == [150 * NANO]

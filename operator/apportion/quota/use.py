@@ -86,7 +86,7 @@ class QuotaUse:
         rows = zip(self.resources, self.used, asked, strict=True)
         return [one for one, used, more in rows if more and used + more > one.guaranteed]
 
-    def may_want(self, asked: Amounts, others: Collection[Resource]) -> bool:
+    def may_take(self, asked: Amounts, others: Collection[Resource]) -> bool:
         """Say whether this stays within the guarantee, and may take what counts in these resources of another quota.
 
         Where nothing is known of it, it may be whatever is left of a guarantee.

@@ -231,7 +231,7 @@ class Admission:
         before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
         borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
         return bool(borrowed) and any(
-            other in others and other.may_want(self._expected((each,), other), borrowed)
+            other in others and other.may_take(self._expected((each,), other), borrowed)
             for each in self.waiting.values()
             if self._snapshot.allocation(each.claims[0]) is None
             and (other := self.charging.usage.of(each.claims[0].namespace)) is not None
@@ -263,9 +263,9 @@ class Admission:
             return
         for demand in demands:
             self.over[demand.key] = found.excess, self._clock()
-            told = [About(CLAIMS, claim.name, claim.uid, claim.namespace) for claim in demand.claims]
-            told += [About(PODS, pod.name, pod.uid, pod.namespace) for pod in demand.pods]
-            for about in told:
+            objects = [About(CLAIMS, claim.name, claim.uid, claim.namespace) for claim in demand.claims]
+            objects += [About(PODS, pod.name, pod.uid, pod.namespace) for pod in demand.pods]
+            for about in objects:
                 self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
 
     def note(self, demand: WaitingDemand) -> str:
