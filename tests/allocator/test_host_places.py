@@ -14,6 +14,7 @@ from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
+from apportion.dra.node import resources
 from tests.allocator.builders import Raw, amounts, claim, cluster, device, device_request, device_slice
 
 LEAST = Terms(Strategy.LEAST_FRAGMENTATION)
@@ -104,3 +105,16 @@ def test_places_left_and_taken_are_those_counted_by_hand(seed: int) -> None:
             event("taken" if missing else "nothing taken")
         assert found.asked is not None
         state.learn(found.asked, asked)
+
+
+def test_pods_that_request_more_than_floats_hold_are_learnt_like_others() -> None:
+    """The API server stores any quantity; what one pod requests must not end the decisions about others."""
+    state = cluster(device_slice("s", "n1", [device(f"gpu-{number}") for number in range(4)]))
+    state.put_host("n1", HostResources(64_000, 2**38))
+    asked = HostResources.of(resources({"cpu": "1e400", "memory": "1e400"}, "requests"))
+    large = Demand((claim("c", device_request(count=2)),), host=HostDemand(asked), nodes=frozenset())
+    refused = allocate(state, large, LEAST)
+    assert refused.asked is not None
+    state.learn(refused.asked, asked)
+    small = HostDemand(HostResources(1000, 2**30))
+    assert isinstance(allocate(state, Demand((claim("d", device_request()),), host=small), LEAST), Decision)

@@ -72,6 +72,18 @@ def test_an_unreadable_claim_is_charged_with_what_can_be_read_of_it_at_start() -
     assert world.snapshot.state.holders(FIRST) == ()
 
 
+@pytest.mark.parametrize("digits", [1001, 5000])
+def test_a_quantity_of_very_many_digits_leaves_its_pod_out_and_nothing_else(digits: int) -> None:
+    """The API server stores numbers of any length, and one of them must not stop the operator."""
+    world = ObservedCluster()
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "1" * digits}}}]
+    pod = world.pod("p", spec={"containers": containers})
+    other = world.pod("q")
+    assert [each.name for each in world.snapshot.pods.values()] == ["q"]
+    assert world.snapshot.broken[pod["metadata"]["uid"]].error.field.endswith("resources.requests[cpu]")
+    assert world.pod_value(other).requests == {"cpu": 1000}
+
+
 async def test_an_unreadable_claim_is_neither_served_nor_cleared(unanswered: Client) -> None:
     """Its pod stays behind the gate, and an Event names the field."""
     world, _ = world_with_policy()

@@ -43,6 +43,10 @@ class Node:
         )
 
 
+_MOST = 2**63 - 1
+"""No node has so much. The API server stores larger requests, which floating-point arithmetic cannot."""
+
+
 def resources(raw: Json, at: str) -> dict[str, int]:
     """Read a `ResourceList`."""
     found = {}
@@ -51,5 +55,5 @@ def resources(raw: Json, at: str) -> dict[str, int]:
             quantity = Quantity.parse(amount)
         except BrokenInput as error:
             raise BrokenInput(error.reason, field=f"{at}[{name}]") from None
-        found[name] = quantity.milli if name == "cpu" else quantity.value
+        found[name] = min(quantity.milli if name == "cpu" else quantity.value, _MOST)
     return found

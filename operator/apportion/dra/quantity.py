@@ -21,7 +21,9 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
 _LARGEST_EXPONENT = 1000
-"""A larger exponent is an error: it bounds the work that a hostile text can cause."""
+_LONGEST = 1000
+"""A larger exponent and a longer text are errors: they bound the work that a hostile text can cause, and Python reads no number of more than
+4300 digits, while the API server stores any."""
 
 
 @total_ordering
@@ -106,7 +108,7 @@ def _decimal(nano: int, *, exponent: bool) -> str:
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Quantity:
-    shape = _SHAPE.fullmatch(text)
+    shape = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
     if shape is None or not (shape["whole"] or shape["part"]):
         raise BrokenInput(f"{text[:40]!r} is not a quantity")
     whole, part, suffix = shape["whole"].lstrip("0"), shape["part"] or "", shape["suffix"]

@@ -12,6 +12,8 @@ _SHAPE = re.compile(
     r"(?:\+(?P<build>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
     re.ASCII,
 )
+_LONGEST = 1000
+"""Characters of a version. Python reads no number of more than 4300 digits; attributes have 64 at most."""
 
 
 @total_ordering
@@ -58,7 +60,7 @@ class Semver:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Semver:
-    shape = _SHAPE.fullmatch(text)
+    shape = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
     if shape is None:
         raise BrokenInput(f"{text[:70]!r} is not a semantic version")
     numbers = int(shape["major"]), int(shape["minor"]), int(shape["patch"])
