@@ -14,7 +14,7 @@ from apportion.cel.evaluate.precise import Precise, precise
 from apportion.cel.fast.compiler import FastForm, fast_form
 from apportion.cel.fast.cost import worst_cost
 from apportion.cel.syntax.parse import parse
-from apportion.cel.values import COST_LIMIT, CelFailure, CostExceeded, Value, name_of
+from apportion.cel.values import COST_LIMIT, VISITS, CelFailure, CostExceeded, Value, name_of
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
 
@@ -55,6 +55,7 @@ class Program:
     def match(self, device: Device) -> bool:
         """Return whether the device matches; raises SelectorError with a short message when evaluation fails."""
         if self._fast is not None:
+            VISITS.restart()
             try:
                 return self._fast(device)
             except Exception:  # noqa: BLE001, S110 - the precise form decides what any exception means
@@ -81,6 +82,7 @@ class Program:
         fast = self._fast
         for device in devices:
             if fast is not None:
+                VISITS.restart()
                 try:
                     out.append(fast(device))
                 except Exception:  # noqa: BLE001, S110 - as in `match`

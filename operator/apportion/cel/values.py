@@ -79,6 +79,35 @@ class Computed(Quantity):
     __slots__ = ()
 
 
+_MOST_VISITS: Final = 100_000
+
+
+class _Visits:
+    """How many parts of nested values the present evaluation has visited.
+
+    Ten variables, each a list of ten times the former, make a value of ten thousand million parts. The reference implementation charges its
+    outermost list only.
+    """
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def restart(self) -> None:
+        """Begin an evaluation."""
+        self._count = 0
+
+    def add(self, parts: int) -> None:
+        """Count parts; raises CostExceeded where a selector may not visit so many."""
+        self._count += parts
+        if self._count > _MOST_VISITS:
+            raise CostExceeded
+
+
+VISITS: Final = _Visits()
+
+
 class Domains(dict[str, dict[str, Value]]):
     """Attributes or capacity by domain. An unknown domain gives an empty map (DRA's rule)."""
 

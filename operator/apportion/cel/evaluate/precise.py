@@ -31,7 +31,7 @@ from apportion.cel.library.equality import equal, unequal
 from apportion.cel.library.lookup import find, find_field, find_optional, has
 from apportion.cel.syntax import tree
 from apportion.cel.syntax.tree import Node, children, inside_out
-from apportion.cel.values import COST_LIMIT, CostExceeded, Optional, Value
+from apportion.cel.values import COST_LIMIT, VISITS, CostExceeded, Optional, Value
 
 
 class Precise:
@@ -45,6 +45,7 @@ class Precise:
 
     def start(self, device: dict[str, Value]) -> Run:
         """Return the state of an evaluation that has not begun; its cost tells afterwards what was spent."""
+        VISITS.restart()
         return Run(device, self._slots)
 
     def finish(self, run: Run) -> Value:

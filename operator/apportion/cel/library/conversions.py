@@ -20,7 +20,8 @@ from apportion.cel.values import (
     shown,
 )
 
-_DECIMAL: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_DECIMAL: Final = re.compile(r"[+-]?\d{1,1000}", re.ASCII)
+"""Python reads no number of more than 4300 digits."""
 _FLOAT: Final = re.compile(
     r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 )

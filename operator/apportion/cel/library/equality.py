@@ -5,6 +5,7 @@ the left of another type is an error (upstream's `Equal` fails on other types); 
 """
 
 from apportion.cel.values import (
+    VISITS,
     CelFailure,
     Computed,
     Domains,
@@ -54,6 +55,10 @@ def equal(left: Value, right: Value) -> bool:
 
 def _agree(left: Value, right: Value) -> bool:
     """Say whether two items of lists or maps agree; a failed comparison counts as equal, as in cel-go."""
+    if type(left) is tuple or type(left) in _MAPS:
+        VISITS.add(len(left))
+    elif type(left) is Optional:
+        VISITS.add(1)
     try:
         return equal(left, right)
     except CelFailure:

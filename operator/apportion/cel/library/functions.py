@@ -13,6 +13,7 @@ from apportion.cel.library.equality import STRICT
 from apportion.cel.types import Type, parse_type
 from apportion.cel.values import (
     TYPE_NAMES,
+    VISITS,
     CelFailure,
     Computed,
     Domains,
@@ -32,6 +33,9 @@ Cost: TypeAlias = Callable[[tuple[Value, ...], Value], int]
 
 LARGEST: Final = 1 << 20
 """Characters or items that one call may make; more would be charged beyond the budget anyway."""
+
+LARGEST_TEXT: Final = 1 << 16
+"""Characters or items that a call may make which is not charged for them: a selector may make it hundreds of times."""
 
 CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "bool": (bool,),
@@ -172,11 +176,13 @@ def twice(args: tuple[Value, ...], _: Value) -> int:
 
 def items(args: tuple[Value, ...], _: Value) -> int:
     """Cost of visiting everything inside the first argument (apiserver `traversalCost`)."""
-    return _visit(args[0])
+    return _visit(args[0], nested=False)
 
 
-def _visit(value: Value) -> int:
+def _visit(value: Value, *, nested: bool = True) -> int:
     cls = type(value)
+    if nested and (cls is tuple or cls is dict or cls is Domains):
+        VISITS.add(len(value))
     if cls is str or cls is bytes:
         return len(value) // 10
     if cls is tuple:

@@ -1,5 +1,7 @@
 """Kubernetes' own values in CEL: quantities and semantic versions (apiserver `library/quantity.go`, `semverlib.go`)."""
 
+import math
+
 from apportion.cel.library.functions import declare, first, succeeds
 from apportion.cel.values import INT_MAX, INT_MIN, CelFailure, Computed
 from apportion.dra.quantity import NANO, Quantity
@@ -19,6 +21,13 @@ def _as_integer(amount: Quantity) -> int:
     if not _is_integer(amount):
         raise CelFailure("cannot convert value to integer")
     return amount.nano // NANO
+
+
+def _as_float(amount: Quantity) -> float:
+    try:
+        return amount.nano / NANO
+    except OverflowError:
+        return math.inf if amount.nano > 0 else -math.inf
 
 
 def _is_integer(amount: Quantity) -> bool:
@@ -68,7 +77,7 @@ OVERLOADS = (
         "kubernetes.Quantity compareTo(kubernetes.Quantity) -> int",
         lambda a, b: (a.nano > b.nano) - (a.nano < b.nano),
     ),
-    declare("kubernetes.Quantity asApproximateFloat() -> double", lambda q: q.nano / NANO),
+    declare("kubernetes.Quantity asApproximateFloat() -> double", _as_float),
     declare("kubernetes.Quantity asInteger() -> int", _as_integer),
     declare("kubernetes.Quantity isInteger() -> bool", _is_integer),
     declare("kubernetes.Quantity add(kubernetes.Quantity) -> kubernetes.Quantity", _sum),

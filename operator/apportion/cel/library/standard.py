@@ -7,9 +7,9 @@ from typing import Final
 from apportion.cel.library import conversions, times
 from apportion.cel.library.conversions import unsigned, whole
 from apportion.cel.library.equality import STRICT, compare, equal, unequal
-from apportion.cel.library.functions import Overload, declare, second, size_of, tenth
+from apportion.cel.library.functions import LARGEST_TEXT, Overload, declare, second, size_of, tenth
 from apportion.cel.library.lookup import find, find_optional, inside
-from apportion.cel.values import CelFailure, Value
+from apportion.cel.values import CelFailure, CostExceeded, Value
 
 _ORDERED: Final = ("bool", "string", "bytes", "timestamp", "duration")
 _NUMBERS: Final = ("int", "uint", "double")
@@ -54,6 +54,14 @@ def _product(args: tuple[Value, ...], _: Value) -> int:
     return tenth(size_of(args[0])) * tenth(size_of(args[1]))
 
 
+def _joined(one: Value, other: Value) -> Value:
+    # The reference implementation charges one unit for lists whatever their size, since it copies nothing: forty additions of a list
+    # to itself would fill any memory here. The fast form charges nothing.
+    if len(one) + len(other) > LARGEST_TEXT:
+        raise CostExceeded
+    return one + other
+
+
 def _arithmetic() -> list[Overload]:
     operators: list[tuple[str, Callable[[int, int], int], Callable[[float, float], float] | None]] = [
         ("_+_", lambda a, b: a + b, lambda a, b: a + b),
@@ -93,9 +101,9 @@ OVERLOADS = (
     declare("_==_(A, A) -> bool", equal, _shorter),
     declare("_!=_(A, A) -> bool", unequal, _shorter),
     *_arithmetic(),
-    declare("_+_(bytes, bytes) -> bytes", lambda a, b: a + b, _both),
-    declare("_+_(string, string) -> string", lambda a, b: a + b, _both),
-    declare("_+_(list(A), list(A)) -> list(A)", lambda a, b: a + b),
+    declare("_+_(bytes, bytes) -> bytes", _joined, _both),
+    declare("_+_(string, string) -> string", _joined, _both),
+    declare("_+_(list(A), list(A)) -> list(A)", _joined),
     declare("_+_(duration, duration) -> duration", lambda a, b: times.duration(a.nanos + b.nanos)),
     declare("_+_(duration, timestamp) -> timestamp", lambda a, b: times.timestamp(a.nanos + b.nanos)),
     declare("_+_(timestamp, duration) -> timestamp", lambda a, b: times.timestamp(a.nanos + b.nanos)),

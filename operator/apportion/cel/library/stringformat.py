@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from apportion.cel.library.conversions import decoded, double_text
+from apportion.cel.library.functions import LARGEST_TEXT
 from apportion.cel.library.times import duration_text, timestamp_text
 from apportion.cel.values import (
+    VISITS,
     CelFailure,
+    CostExceeded,
     Domains,
     Duration,
     Flag,
@@ -90,6 +93,7 @@ def clauses(text: str) -> Iterator[tuple[str, str, int]]:
 def format_string(text: str, args: tuple[Value, ...]) -> str:
     """Fill the clauses of a format string."""
     out: list[str] = []
+    size = len(text)
     for position, (before, verb, digits) in enumerate(clauses(text)):
         out.append(before)
         if not verb:
@@ -97,6 +101,9 @@ def format_string(text: str, args: tuple[Value, ...]) -> str:
         if position >= len(args):
             raise CelFailure(f"index {position} out of range")
         out.append(_fill(verb, digits, args[position]))
+        size += len(out[-1])
+        if size > LARGEST_TEXT:
+            raise CostExceeded
     return "".join(out)
 
 
@@ -171,6 +178,8 @@ def _text_of(value: Value) -> str:
 def _as_item(value: Value) -> str:
     """Print a value inside a list or map, where it is written as a literal."""
     cls = type(value)
+    if cls in (str, bytes, tuple, dict, Domains):
+        VISITS.add(len(value))
     if cls is str:
         return _quoted(value)
     if cls is bytes:

@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from apportion.cel.library.functions import LARGEST, declare, first, items, size_of, tenth, twice
+from apportion.cel.library.functions import (
+    LARGEST,
+    LARGEST_TEXT,
+    declare,
+    first,
+    items,
+    size_of,
+    tenth,
+    twice,
+)
 from apportion.cel.library.stringformat import ESCAPED, format_string
 from apportion.cel.values import CelFailure, CostExceeded, Value, shown
 
@@ -44,7 +53,7 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
     found = text.count(old) if count < 0 else min(text.count(old), count)
-    if len(text) + found * (len(new) - len(old)) > LARGEST:
+    if found and len(text) + found * (len(new) - len(old)) > LARGEST_TEXT:
         raise CostExceeded
     return text.replace(old, new, count)
 
@@ -77,13 +86,6 @@ def _join(parts: tuple[Value, ...], separator: str = "") -> str:
     return separator.join(parts)
 
 
-def _format(text: str, args: tuple[Value, ...]) -> str:
-    made = format_string(text, args)
-    if len(made) > LARGEST:
-        raise CostExceeded
-    return made
-
-
 def _made(_: tuple[Value, ...], made: Value) -> int:
     return tenth(2 * size_of(made))
 
@@ -105,6 +107,6 @@ OVERLOADS = (
     declare("string trim() -> string", lambda text: text.strip(_SPACE), first),
     declare("list(string) join() -> string", _join, _made, grows=True),
     declare("list(string) join(string) -> string", _join, _made, grows=True),
-    declare("string format(list(dyn)) -> string", _format, first, grows=True),
+    declare("string format(list(dyn)) -> string", format_string, first, grows=True),
     declare("strings.quote(string) -> string", lambda text: f'"{text.translate(_QUOTED)}"', first),
 )

@@ -16,6 +16,8 @@ _FIRST: Final = -62135596800 * SECOND
 """0001-01-01T00:00:00Z."""
 _LAST: Final = 253402300799 * SECOND + SECOND - 1
 """9999-12-31T23:59:59.999999999Z."""
+_LONGEST: Final = 1000
+"""Characters of a duration. Python reads no number of more than 4300 digits."""
 _UNITS: Final = {
     "ns": 1,
     "us": 1000,
@@ -49,7 +51,10 @@ def timestamp(nanos: int) -> Timestamp:
 
 def parse_duration(text: str) -> Duration:
     """Read a duration as Go writes it ("1h30m", "1.5s", "-2ms")."""
+    refused = CelFailure(f"type conversion error from 'string' to 'google.protobuf.Duration': {shown(text)}")
     body = text[1:] if text[:1] in ("+", "-") else text
+    if len(body) > _LONGEST:
+        raise refused
     if body == "0":
         return Duration(0)
     total, at = Fraction(0), 0
@@ -63,7 +68,7 @@ def parse_duration(text: str) -> Duration:
         )
         at = found.end()
     if not body or at < len(body):
-        raise CelFailure(f"type conversion error from 'string' to 'google.protobuf.Duration': {shown(text)}")
+        raise refused
     nanos = int(total)
     return duration(-nanos if text[0] == "-" else nanos)
 
@@ -99,10 +104,10 @@ def timestamp_text(value: Timestamp) -> str:
 
 def _zone(name: str) -> tzinfo:
     found = _OFFSET.fullmatch(name)
-    if found is not None:
-        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-offset if found[1] == "-" else offset)
     try:
+        if found is not None:
+            offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
+            return timezone(-offset if found[1] == "-" else offset)
         return ZoneInfo(name) if name else UTC
     except (KeyError, ValueError, OSError):
         raise CelFailure(f"unknown time zone {shown(name)}") from None
