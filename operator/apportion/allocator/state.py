@@ -98,7 +98,7 @@ class State:
     def put_slice(self, piece: Slice) -> None:
         """Learn of a ResourceSlice, or of its new version."""
         self._rebuild(self._inventory.put_slice(piece))
-        self._holdings.resolve(piece.pool, self._consumption)
+        self._holdings.resolve(piece.pool, self._consumption, self._inventory.published(piece))
 
     def drop_slice(self, uid: str) -> None:
         """Forget a ResourceSlice."""

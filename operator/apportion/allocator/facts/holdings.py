@@ -2,7 +2,7 @@
 
 In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is kept
 as it was when the device was taken: no counter is freed because a driver changes or withdraws the device
-(kubernetes/kubernetes #140802). So it is where a device is released for a moment and held again.
+(kubernetes/kubernetes #140802). What a driver adds to it counts, too. So it is where a device is released for a moment and held again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,6 +22,13 @@ Resolve: TypeAlias = Callable[[PoolId], ConsumptionOf]
 
 def _unknown(_device: str) -> CounterAmounts | None:
     return None
+
+
+def _larger(before: CounterAmounts, now: CounterAmounts) -> CounterAmounts:
+    """Return the larger amount of each counter; the same object where it says so already."""
+    if all(before.get(counter, 0) >= amount for counter, amount in now.items()):
+        return before
+    return {**before, **{counter: max(amount, before.get(counter, 0)) for counter, amount in now.items()}}
 
 
 class DeviceHolding:
@@ -159,11 +166,22 @@ class Holdings:
                 del self._pools[pool]
         return touched
 
-    def resolve(self, pool: PoolId, resolve: Resolve) -> None:
-        """Set the consumption of the pool's devices that were in no slice when they were taken, and are in one now."""
-        for name, holding in self._pools.get(pool, {}).items():
+    def resolve(
+        self, pool: PoolId, resolve: Resolve, published: Iterable[tuple[str, CounterAmounts]] = ()
+    ) -> None:
+        """Set the consumption of the pool's devices that were in no slice when they were taken, and are in one now.
+
+        `published`: what devices of a slice consume now, of which those taken before count the larger amount of each counter: a driver
+        may rename its counters or change their units, and what was taken of the former ones would leave the new ones free.
+        """
+        held = self.held(pool)
+        for name, holding in held.items():
             if holding.consumption is None:
                 holding.consumption = resolve(pool)(name)
+        for name, now in published if held else ():
+            known = held.get(name)
+            if known is not None and known.consumption is not None and now is not known.consumption:
+                known.consumption = _larger(known.consumption, now)
 
     def forget_released(self) -> None:
         """Forget what devices consumed that were released: who takes one from now on consumes what slices say."""

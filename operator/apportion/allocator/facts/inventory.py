@@ -135,6 +135,13 @@ class Inventory:
                         best, taken = piece, consumption(device)
         return taken
 
+    def published(self, piece: Slice) -> Iterator[tuple[str, CounterAmounts]]:
+        """Yield what each device of a slice consumes of counters; nothing where the pool has a newer generation."""
+        if all(other.generation <= piece.generation for other in self._pools[piece.pool].values()):
+            for device in piece.devices:
+                if device.consumes:
+                    yield device.name, consumption(device)
+
     def findings(self) -> tuple[Finding, ...]:
         """Return the errors of all pools, sorted."""
         found: dict[Finding, None] = {}
