@@ -14,7 +14,18 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput, TooMuch
-from tests.allocator.builders import GPU, NUMA, A, chips, claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import (
+    GPU,
+    NUMA,
+    A,
+    amounts,
+    chips,
+    claim,
+    cluster,
+    device,
+    device_request,
+    device_slice,
+)
 
 
 def fleet(*free: int) -> State:
@@ -232,3 +243,23 @@ def test_every_strategy_has_a_scorer_and_a_name_in_policies() -> None:
     """A strategy without a scorer would fail with a KeyError when a policy names it."""
     assert set(STATELESS) | {Strategy.LEAST_FRAGMENTATION} == set(Strategy)
     assert {one.value for one in Strategy} == {one.value for one in PolicyStrategy}
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_an_alternative_of_more_devices_than_an_allocation_may_have_is_passed_over(
+    strategy: Strategy,
+) -> None:
+    """The API server refuses more than 32 results: such a claim would be written in vain for ever, its devices held."""
+    devices = [
+        device(f"gpu-{number}", allowMultipleAllocations=True, capacity=amounts(units=10))
+        for number in range(40)
+    ]
+    state = cluster(device_slice("s", "n1", devices))
+    exact = {
+        "deviceClassName": "any",
+        "allocationMode": "ExactCount",
+        "capacity": {"requests": {"units": "1"}},
+    }
+    alternatives = [exact | {"name": f"of-{count}", "count": count} for count in (33, 32)]
+    found = chosen(state, Demand((claim("c", {"name": "r", "firstAvailable": alternatives}),)), strategy)
+    assert [result.request for result in found.allocations[0].results] == ["r/of-32"] * 32

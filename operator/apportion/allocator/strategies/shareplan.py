@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Topic, keep
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.query import Alternative, ErrorCause, Query
+from apportion.allocator.rules.query import MOST_RESULTS, Alternative, ErrorCause, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.dra.device import Capacity
 from apportion.dra.quantity import Quantity
@@ -101,7 +101,12 @@ def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> SharePlan 
 def _shares(view: NodeView, alternative: Alternative, selectors: SelectorLookup) -> AlternativeShares | None:
     mask, errors = view.selected(alternative, selectors)
     mask &= view.tolerating(alternative.tolerations)
-    if errors or alternative.count < 1 or mask & (view.base & ~(view.plain & view.shareable)):
+    # More devices than an allocation may have are no choice, which the search knows.
+    if (
+        errors
+        or not 1 <= alternative.count <= MOST_RESULTS
+        or mask & (view.base & ~(view.plain & view.shareable))
+    ):
         return None
     devices = []
     matching = 0
