@@ -118,3 +118,15 @@ def test_pods_that_request_more_than_floats_hold_are_learnt_like_others() -> Non
     state.learn(refused.asked, asked)
     small = HostDemand(HostResources(1000, 2**30))
     assert isinstance(allocate(state, Demand((claim("d", device_request()),), host=small), LEAST), Decision)
+
+
+@pytest.mark.parametrize("asked", ["1e400", "1e12"])
+def test_a_share_that_no_device_could_hold_is_learnt_like_others(asked: str) -> None:
+    """The API server stores any amount; a claim that is refused must not end the decisions about all that come after it."""
+    state = cluster(device_slice("s", "n1", cards(2)))
+    large = device_request(capacity={"requests": {"units": asked}})
+    refused = allocate(state, Demand((claim("c", large),)), LEAST)
+    assert refused.asked is not None
+    state.learn(refused.asked)
+    small = Demand((claim("d", shares(1, 1)),))
+    assert isinstance(allocate(state, small, LEAST), Decision)

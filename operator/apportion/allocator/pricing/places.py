@@ -62,14 +62,21 @@ def room_for_places(view: NodeView, numbers: Mapping[Alternative, int], selector
 
 
 def part(view: NodeView, devices: int, alternative: Alternative) -> float:
-    """Return the part that a request takes of the scarcest capacity of the first of these devices."""
+    """Return the part that a request takes of the scarcest capacity of the first of these devices; one that takes more than there is, all of it.
+
+    A float could not hold what is asked for: the API server stores a request of any amount.
+    """
     index = (devices & -devices).bit_length() - 1
     taken = view.charge(index, alternative)
     if not isinstance(taken, dict):
         return 0.0
     capacity = view.devices[index].capacity
     return max(
-        [one.nano / capacity[name].value.nano for name, one in taken.items() if capacity[name].value.nano],
+        [
+            min(one.nano, whole) / whole
+            for name, one in taken.items()
+            if (whole := capacity[name].value.nano) > 0
+        ],
         default=0.0,
     )
 
