@@ -121,3 +121,15 @@ def test_the_epoch_changes_when_one_exclusion_ends_as_another_begins() -> None:
     epochs.append(exclusions.epoch())
     assert exclusions.epoch() == epochs[-1]
     assert len(set(epochs)) == len(epochs)
+
+
+def test_what_fails_for_days_is_left_out_for_as_long_as_at_last_each_time() -> None:
+    """A card that is broken for good, or a pod that fits nowhere, is tried every five minutes: a thousand times in four days."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    device = DeviceId("d", "p", "gpu-0-mig-1g10gb-19-0")
+    for _ in range(2000):
+        pauses = exclusions.refuse_device(device), exclusions.refuse_node("pod", NODE)
+        rest = exclusions.rest("claim", least=60)
+        clock.now += 3600
+    assert (pauses, rest) == ((300, 300), 3600)

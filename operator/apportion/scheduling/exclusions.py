@@ -19,6 +19,8 @@ ZONE: Final = "topology.kubernetes.io/zone"
 _FIRST = 10.0
 _LONGEST = 300.0
 _LONGEST_REST = 3600.0
+_DOUBLED = 64
+"""Times that an exclusion doubles at most: a float cannot hold what a thousand doublings make of ten seconds."""
 
 
 @dataclass(slots=True)
@@ -121,7 +123,7 @@ class Exclusions:
         if left > 0:
             return left  # the same refusal, seen again
         times = before.times + 1 if before is not None else 1
-        seconds: float = min(first * 2.0 ** (times - 1), longest)
+        seconds: float = min(first * 2.0 ** min(times - 1, _DOUBLED), longest)
         self._begin(kept, key, _Exclusion(self._clock() + seconds, times, node))
         return seconds
 
