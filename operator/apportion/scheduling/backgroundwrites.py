@@ -58,7 +58,8 @@ class BackgroundWrites:
         """Pods whose gate we are removing, or have removed and still observe."""
         self._showing: set[str] = set()
         """Pods of which we write that they are unschedulable, or are not."""
-        self._clearing: set[str] = set()
+        self.clearing: set[str] = set()
+        """Claims (UIDs) whose allocation we are clearing."""
         self._releasing: set[str] = set()
         self._making: set[Template] = set()
         """Templates that we make, or have made a moment ago."""
@@ -130,10 +131,8 @@ class BackgroundWrites:
 
     def clear(self, claim: Claim, why: str, reason: str) -> None:
         """Clear an allocation; `why` is for people, `reason` for the metric. Not while the pod that it is reserved for loses its gate."""
-        if claim.uid not in self._clearing and not any(
-            self.ungating(user.uid) for user in claim.reserved_for
-        ):
-            self._clearing.add(claim.uid)
+        if claim.uid not in self.clearing and not any(self.ungating(user.uid) for user in claim.reserved_for):
+            self.clearing.add(claim.uid)
             self._spawn(self._clear(claim, why, reason))
 
     def release(self, claim: Claim) -> None:
@@ -263,7 +262,7 @@ class BackgroundWrites:
             self._snapshot.kept(claim.uid)
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))
         finally:
-            self._clearing.discard(claim.uid)
+            self.clearing.discard(claim.uid)
 
     async def _release(self, claim: Claim) -> None:
         try:

@@ -247,7 +247,7 @@ class Cycle:
                 self._writes.show(pod, why)
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
-            contested = self._settle_overlaps()
+            contested = self._settle_overlaps() | self._writes.clearing
             pods = yield from self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )

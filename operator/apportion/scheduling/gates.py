@@ -17,7 +17,7 @@ from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.groups import group_of, has_all
+from apportion.scheduling.groups import group_of, has_all, is_others
 from apportion.scheduling.onepod import OnePod
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import ShutOut
@@ -65,7 +65,7 @@ class Gates:
 
         def has(claim: Claim) -> bool:
             if not snapshot.managed.owns(claim):
-                return not uncertain and _others(claim, snapshot)
+                return not uncertain and is_others(claim, snapshot)
             return _served(claim, snapshot, contested, phase)
 
         whole: dict[tuple[str, str], bool] = {}
@@ -128,7 +128,7 @@ class Gates:
         snapshot = self._snapshot
         return GATE in pod.gates and all(
             claim is not None
-            and (claim.allocation is not None if snapshot.managed.owns(claim) else _others(claim, snapshot))
+            and (claim.allocation is not None if snapshot.managed.owns(claim) else is_others(claim, snapshot))
             for claim in snapshot.named_claims(pod)
         )
 
@@ -140,7 +140,7 @@ def shut_by_policies(snapshot: Snapshot) -> Iterator[tuple[Pod, str]]:
         for pod in snapshot.pods_of(snapshot.pod_index.gated):
             claims = claims_of(pod, snapshot) if GATE in pod.gates else None
             if claims and any(
-                not snapshot.managed.owns(claim) and _others(claim, snapshot) for claim in claims
+                not snapshot.managed.owns(claim) and is_others(claim, snapshot) for claim in claims
             ):
                 yield pod, ", ".join(unread)
 
@@ -175,11 +175,3 @@ def _is_left(claim: Claim, snapshot: Snapshot) -> bool:
         user.resource == "pods" and (user.uid not in pods or pods[user.uid].finished)
         for user in claim.reserved_for
     )
-
-
-def _others(claim: Claim, snapshot: Snapshot) -> bool:
-    """Say whether kube-scheduler allocates a claim that is not ours.
-
-    A class that does not exist yet may become ours (a layout makes it), and a claim that mixes classes can be allocated by nobody.
-    """
-    return snapshot.managed.mixes(claim) is None and not snapshot.managed.unknown(claim)

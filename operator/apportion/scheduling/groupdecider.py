@@ -240,8 +240,13 @@ class GroupDecider:
             groupevents.incomplete(self._decider.recorder, group)
 
     def _clear(self, group: WaitingGroup) -> None:
-        """Clear allocations of the group's gated pods: others may use the devices until all of them can be served."""
+        """Clear allocations of the group's gated pods: others may use the devices until all of them can be served.
+
+        Not where enough of its pods have theirs, and only others wait: these start, once their partitions are cut, say.
+        """
         snapshot, writes = self._decider.snapshot, self._decider.writes
+        if not group.pod_group.flaw and group.served >= group.pod_group.least:
+            return
         for pod in group.pod_group.pods:
             if GATE not in pod.gates or writes.ungating(pod.uid):
                 continue
