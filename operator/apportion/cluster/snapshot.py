@@ -200,6 +200,7 @@ class Snapshot:
                 self._node_changed(uid, old, new)
                 self.node_epoch += 1
                 self.partition_epoch += 1
+                self.retry_epoch += 1
             case kinds.SLICES:
                 self.devices.put_slice(uid, old, new)
                 self.prepared.put_slice(uid, old, new)
@@ -277,7 +278,7 @@ class Snapshot:
             for pod in (old, new):
                 if pod is not None and pod.node is not None:
                     self._host_changed(pod.node)
-        self.retry_epoch += new is None or new.finished
+        self.retry_epoch += self.pod_index.lets_in(old, new)
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if new is not None:
@@ -285,7 +286,6 @@ class Snapshot:
             self.devices.put_node(new.name, exists=True)
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
-            self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.devices.put_node(old.name, exists=False)

@@ -72,6 +72,12 @@ class PodRelations:
     spread: tuple[Spread, ...] = ()
     ports: tuple[HostPort, ...] = ()
 
+    @property
+    def selections(self) -> tuple[PodSelection, ...]:
+        """Return which pods count where this one goes, those with ports aside."""
+        terms = [term.pods for term in (*self.affinity, *self.anti_affinity)]
+        return (*terms, *[spread.pods for spread in self.spread])
+
     @classmethod
     def from_json(cls, namespace: str, spec: Json) -> "PodRelations":
         """Read a pod's spec; raises BrokenInput naming the field."""

@@ -117,7 +117,9 @@ class PartitionController:
             return False
         self._planned = epoch
         self._plans = layout_plans(self._snapshot, self._programs)
-        for device in self._holds.follow(self._plans):
+        freed = self._holds.follow(self._plans)
+        self._snapshot.retry_epoch += bool(freed)
+        for device in freed:
             # What is kept warm may have room there now.
             self._snapshot.devices.touch(device)
         return True

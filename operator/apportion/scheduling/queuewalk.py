@@ -178,7 +178,9 @@ class QueueWalk:
         yield
         groups = tuple(each for each in queue if isinstance(each, WaitingGroup))
         self._group_decider.begin(groups)
-        refusals.forget({group.key for group in self.groups} - {group.key for group in groups})
+        former = {group.key: group.demands for group in self.groups}
+        refusals.forget(former.keys() - {group.key for group in groups})
+        refusals.doubt(each.key for each in groups if former.get(each.key, each.demands) != each.demands)
         self.groups = groups
         self._group_decider.begin_reservations(gone, came, groups)
         waiting = [*queue, *(demands[0] for demands in alike)]

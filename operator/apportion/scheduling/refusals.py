@@ -25,6 +25,8 @@ EXPLAINED = 10.0
 """Seconds for which the explanation of a refusal is good for others of its shape, as long as the shape is refused."""
 MOST_RENEWED = 64
 """Demands looked at in one pass for that reason."""
+_NEVER = -1, -1, -1
+"""An epoch that is over."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +90,7 @@ class Refusals:
         self._epochs: dict[str, tuple[int, int, int]] = {}
         self._shapes: dict[object, _Explained] = {}
         """Refusals, or why no node can take the pods, by shape of the demands."""
-        self._read: tuple[int, tuple[int, int, int]] = -1, (-1, -1, -1)
+        self._read: tuple[int, tuple[int, int, int]] = -1, _NEVER
         """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
         self._refused: dict[str, _Refused] = {}
         """By key of the demand, in the order in which they were looked at."""
@@ -111,6 +113,12 @@ class Refusals:
         """Forget the refusals of these demands and groups, which do not wait any more."""
         for key in keys:
             self._epochs.pop(key, None)
+
+    def doubt(self, keys: Iterable[str]) -> None:
+        """Note that these demands and groups changed: what they were refused for may not be true of them any more."""
+        for key in keys:
+            if key in self._epochs:
+                self._epochs[key] = _NEVER
 
     def split(self) -> tuple[list[WaitingDemand], list[tuple[WaitingDemand, ...]]]:
         """Return the demands to be looked at each by itself, and the refused ones, together where one can be asked for all.

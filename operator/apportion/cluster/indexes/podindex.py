@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from apportion.dra.pod import Pod
 from apportion.dra.podgroup import PodGroup
+from apportion.dra.podrelations import PodSelection
 
 _REMEMBERED = 10_000
 
@@ -30,6 +31,8 @@ class PodIndex:
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
         self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
+        self._selections: Counter[PodSelection] = Counter()
+        """Which pods those of `unbound` ask to be beside, or away from."""
         self._priorities: Counter[int] = Counter()
         """How many bound pods have each priority."""
         self._cut_off: OrderedDict[str, None] = OrderedDict()
@@ -50,11 +53,15 @@ class PodIndex:
             _group(new) if _gated(new) else set(),
         )
         live = new is not None and not new.finished
+        if uid in self.unbound and old is not None:
+            self._ask(old, -1)
         for uids, belongs in (
             (self.gated, _gated(new)),
             (self.unbound, new is not None and live and new.node is None and new.claims),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
+        if uid in self.unbound and new is not None:
+            self._ask(new, 1)
         if _node_load(old) != _node_load(new):
             self._add(old, -1)
             self._add(new, 1)
@@ -62,6 +69,20 @@ class PodIndex:
             self._cut_off[uid] = None
             while len(self._cut_off) > _REMEMBERED:
                 self._cut_off.popitem(last=False)
+
+    def lets_in(self, old: Pod | None, new: Pod | None) -> bool:
+        """Say whether a change of a pod may let another one in: it is over, takes less of its node, or others ask to be beside it, or away from it.
+
+        After `put`. `old` None: it is new; `new` None: it is deleted.
+        """
+        if new is None or new.finished:
+            return True
+        if old is not None and old.node is not None:
+            if old.node == new.node and old.labels == new.labels and old.requests == new.requests:
+                return False
+            if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
+                return True
+        return any(_is_selected(old, each) != _is_selected(new, each) for each in self._selections)
 
     def put_group(self, old: PodGroup | None, new: PodGroup | None) -> bool:
         """Replace a PodGroup object; says whether it changed. `old` None: it is new; `new` None: it is deleted."""
@@ -117,6 +138,12 @@ class PodIndex:
                 found.update(load)
         return found
 
+    def _ask(self, pod: Pod, sign: int) -> None:
+        for selection in pod.relations.selections:
+            self._selections[selection] += sign
+            if not self._selections[selection]:
+                del self._selections[selection]
+
     def _add(self, pod: Pod | None, sign: int) -> None:
         place = _node_load(pod)
         if pod is None or place is None:
@@ -136,6 +163,11 @@ def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
     if pod is None or pod.finished or pod.node is None:
         return None
     return pod.node, pod.requests
+
+
+def _is_selected(pod: Pod | None, selection: PodSelection) -> bool:
+    """Say whether a pod that has a node is selected."""
+    return pod is not None and pod.node is not None and selection.matches(pod.namespace, pod.labels)
 
 
 def _gated(pod: Pod | None) -> bool:
