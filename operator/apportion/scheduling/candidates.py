@@ -56,6 +56,10 @@ class Candidates:
         """Read the capacity of all nodes; yields where others may run."""
         return self._room.steps()
 
+    def place(self, pod: Pod, node: str | None) -> None:
+        """Count a pod among the neighbours on a node though nobody has sent it there yet; None: no longer."""
+        self._neighbours.place(pod, node)
+
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
 

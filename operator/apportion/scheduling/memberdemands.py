@@ -47,6 +47,7 @@ class MemberDemands:
         self._placed.setdefault(node, {})[member] = pods
         for pod in pods:
             self._capacity.take(node, pod)
+            self._candidates.place(pod, node)
 
     def release(self, member: int) -> None:
         """Count the pods of a served member no longer."""
@@ -54,6 +55,7 @@ class MemberDemands:
         members = self._placed[node]
         for pod in members.pop(member):
             self._capacity.drop(pod.uid)
+            self._candidates.place(pod, None)
         if not members:
             del self._placed[node]
 

@@ -1,6 +1,6 @@
 """Neighbours: the nodes that a pod's neighbours allow: required affinity and anti-affinity, hard spread, host ports.
 
-In: the snapshot with its pods, bound or sent to a node by an allocation; a pod. Out: what rules nodes out. Rules:
+In: the snapshot with its pods, bound or sent to a node by an allocation; members of a group that are placed, and not granted yet; a pod. Out: what rules nodes out. Rules:
 k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports). Pods that match a
 selection are counted once, and then as they change.
 """
@@ -17,7 +17,7 @@ from apportion.dra.podrelations import HostPort, PodSelection, PodTerm, Spread
 MOST_COUNTED = 256
 """Selections of pods that are counted; the oldest is dropped."""
 
-_Key: TypeAlias = PodSelection | tuple[HostPort, ...] | PodTerm
+_Key: TypeAlias = PodSelection | tuple[HostPort, ...]
 
 
 @dataclass(slots=True)
@@ -56,15 +56,29 @@ class Neighbours:
         self._terms: dict[PodTerm, dict[str, None]] = {}
         """Anti-affinity of pods on nodes: the pods (UIDs) by term."""
         self._averse_pods: dict[str, tuple[PodTerm, ...]] = {}
+        self._placed: dict[str, str] = {}
+        """Where pods (UIDs) are counted that nobody has sent to a node yet."""
+
+    def place(self, pod: Pod, node: str | None) -> None:
+        """Count a pod on a node though nobody has sent it there yet; None: no longer."""
+        if node is not None:
+            self._placed[pod.uid] = node
+        else:
+            self._placed.pop(pod.uid, None)
+        for key, counted in self._counted.items():
+            if pod.uid in counted.pods or _matches(key, pod):
+                counted.put(pod.uid, self._where(pod.uid))
+        if pod.relations.anti_affinity:
+            self._put_averse(pod.uid)
 
     def ruled_out(self, pod: Pod) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield reasons, for people, with the names of the nodes that each rules out."""
         asked = pod.relations
         if asked.ports:
-            taken = self._nodes(asked.ports, lambda other: _conflict(asked.ports, other), pod)
+            taken = self._nodes(asked.ports, pod)
             yield "host port", frozenset(taken)
         for term in asked.anti_affinity:
-            yield "pod anti-affinity", self._around(term, self._matching(term.pods, pod))
+            yield "pod anti-affinity", self._around(term, self._nodes(term.pods, pod))
         for term, owners in self._averse_terms().items():
             if term.pods.matches(pod.namespace, pod.labels):
                 nodes = (node for uid in owners if uid != pod.uid and (node := self._where(uid)) is not None)
@@ -81,7 +95,7 @@ class Neighbours:
         together = terms[0].pods
         for term in terms[1:]:
             together = _both(together, term.pods)
-        counted = self._matching(together, pod)
+        counted = self._nodes(together, pod)
         # The first of its kind: it needs no company but its own.
         alone = not counted and all(term.pods.matches(pod.namespace, pod.labels) for term in terms)
         allowed = everywhere
@@ -95,7 +109,7 @@ class Neighbours:
 
     def _too_skewed(self, pod: Pod, spread: Spread) -> frozenset[str]:
         """Return the nodes in whose domain one pod more would be too many, and those in no domain."""
-        domains, counted = self._by_value(spread.topology_key), self._matching(spread.pods, pod)
+        domains, counted = self._by_value(spread.topology_key), self._nodes(spread.pods, pod)
         eligible = {
             value: [name for name in names if self._is_eligible(pod, name)]
             for value, names in domains.items()
@@ -134,10 +148,7 @@ class Neighbours:
             self._domains[key] = {value: frozenset(names) for value, names in found.items()}
         return self._domains[key]
 
-    def _matching(self, selection: PodSelection, pod: Pod) -> Counter[str]:
-        return self._nodes(selection, lambda other: selection.matches(other.namespace, other.labels), pod)
-
-    def _nodes(self, key: _Key, matches: Callable[[Pod], bool], but: Pod) -> Counter[str]:
+    def _nodes(self, key: _Key, but: Pod) -> Counter[str]:
         """Return how many pods match on each node, without one pod."""
         counted = self._counted.get(key)
         if counted is None:
@@ -148,7 +159,7 @@ class Neighbours:
         pods = self._snapshot.pods
         for uid in {*pods, *counted.pods} if changed is None else changed:
             pod = pods.get(uid)
-            node = self._where(uid) if pod is not None and matches(pod) else None
+            node = self._where(uid) if pod is not None and _matches(key, pod) else None
             counted.put(uid, node)
         own = counted.pods.get(but.uid)
         return counted.nodes - Counter({own: 1}) if own is not None else counted.nodes
@@ -156,23 +167,38 @@ class Neighbours:
     def _averse_terms(self) -> Mapping[PodTerm, Mapping[str, None]]:
         self._averse, changed = self._snapshot.changes.pods.since(self._averse)
         for uid in {*self._snapshot.pods, *self._averse_pods} if changed is None else changed:
-            pod = self._snapshot.pods.get(uid)
-            terms = pod.relations.anti_affinity if pod is not None else ()
-            if terms and self._where(uid) is None:
-                terms = ()
-            for term in self._averse_pods.pop(uid, ()):
-                self._terms[term].pop(uid, None)
-                if not self._terms[term]:
-                    del self._terms[term]
-            if terms:
-                self._averse_pods[uid] = terms
-                for term in terms:
-                    self._terms.setdefault(term, {})[uid] = None
+            self._put_averse(uid)
         return self._terms
+
+    def _put_averse(self, uid: str) -> None:
+        pod = self._snapshot.pods.get(uid)
+        terms = pod.relations.anti_affinity if pod is not None else ()
+        if terms and self._where(uid) is None:
+            terms = ()
+        for term in self._averse_pods.pop(uid, ()):
+            self._terms[term].pop(uid, None)
+            if not self._terms[term]:
+                del self._terms[term]
+        if terms:
+            self._averse_pods[uid] = terms
+            for term in terms:
+                self._terms.setdefault(term, {})[uid] = None
 
     def _where(self, uid: str) -> str | None:
         pod = self._snapshot.pods.get(uid)
-        return self._node_of(pod) if pod is not None and not pod.finished else None
+        if pod is None or pod.finished:
+            return None
+        return self._node_of(pod) or self._placed.get(uid)
+
+
+def are_apart(one: Pod, other: Pod) -> bool:
+    """Say whether two pods cannot be on one node: one of them shuns the other, or both take a port of it."""
+    shunned = [
+        term.pods.matches(there.namespace, there.labels)
+        for here, there in ((one, other), (other, one))
+        for term in here.relations.anti_affinity
+    ]
+    return any(shunned) or _matches(one.relations.ports, other)
 
 
 def _both(first: PodSelection, second: PodSelection) -> PodSelection:
@@ -184,5 +210,8 @@ def _both(first: PodSelection, second: PodSelection) -> PodSelection:
     return PodSelection(namespaces, (*first.labels, *second.labels))
 
 
-def _conflict(ports: tuple[HostPort, ...], other: Pod) -> bool:
-    return any(one.conflicts(taken) for one in ports for taken in other.relations.ports)
+def _matches(key: _Key, pod: Pod) -> bool:
+    """Say whether a pod is selected, or takes one of these ports."""
+    if isinstance(key, PodSelection):
+        return key.matches(pod.namespace, pod.labels)
+    return any(one.conflicts(taken) for one in key for taken in pod.relations.ports)

@@ -22,6 +22,7 @@ from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.neighbours import are_apart
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -165,6 +166,10 @@ class _NodeDemands:
 
     def has_room(self, member: int, node: str, ended: int, placed: Sequence[int]) -> bool:
         """Say whether a node has room for a member's pods after so many endings, beside the members `placed` there."""
+        own = self.demands[member].pods
+        there = [pod for each in placed for pod in self.demands[each].pods]
+        if any(are_apart(pod, other) for pod in own for other in there):
+            return False
         beside = [self._wanted(each) for each in placed]
         freed = self.endings[node].requests[:ended]
         return self.capacity.holds(node, self._wanted(member), beside, freed)

@@ -1,0 +1,74 @@
+"""Pods of a group that must not be on one node are not sent to one, though none of them is there yet."""
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import PODS
+from tests.observedcluster import Json, ObservedCluster
+from tests.scheduling.podgroups import member
+from tests.scheduling.test_neighbours import APP, HOST, relation, zones
+
+SPREAD = {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}
+PORT = {"name": "main", "ports": [{"containerPort": 1, "hostPort": 29500}], "resources": {}}
+APART = pytest.mark.parametrize(
+    "spec",
+    [relation("podAntiAffinity"), {"containers": [PORT]}, {"topologySpreadConstraints": [SPREAD]}],
+    ids=["anti-affinity", "host port", "spread"],
+)
+
+
+def group(world: ObservedCluster, spec: Json, pods: int = 2, least: str = "2") -> None:
+    """Add a group whose pods ask for something beside devices."""
+    for number in range(pods):
+        world.claim(f"c{number}")
+        raw = member(world, f"p{number}", f"c{number}", least=least)
+        raw["metadata"]["labels"]["app"] = "web"
+        raw["spec"] |= spec
+        world.see(PODS, raw)
+
+
+def nodes(count: int) -> ObservedCluster:
+    """Return nodes with two devices each."""
+    world = zones(**{f"n{number}": f"z{number}" for number in range(count)})
+    for number in range(count):
+        content = {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}
+        world.slice(f"n{number}", f"n{number}-devices", content, 1)
+    return world
+
+
+@APART
+async def test_each_pod_of_a_group_has_a_node_of_its_own(unanswered: Client, spec: Json) -> None:
+    """kube-scheduler would bind the first one and take the devices of the other ones back."""
+    world = nodes(3)
+    group(world, spec, pods=3, least="3")
+    world.cycle(unanswered).once()
+    assert sorted(str(node) for node in world.places().values()) == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("spec", [relation("podAntiAffinity"), {"containers": [PORT]}])
+async def test_a_group_gets_nothing_where_one_node_has_all_devices(unanswered: Client, spec: Json) -> None:
+    """The first one would run, and hold its devices, without the other one for ever. Nothing is reserved for them there, and nothing of the try counts."""
+    world = nodes(1)
+    group(world, spec)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+
+    world.claim("single")
+    raw = world.pod("single", "single", spec=spec)
+    raw["metadata"]["labels"] = {"app": "web"}
+    world.see(PODS, raw)
+    cycle.once()
+    assert world.places() == {"single": "n0"}
+
+
+async def test_pods_of_a_group_that_need_company_are_each_others(unanswered: Client) -> None:
+    """All of them go to the zone of the first."""
+    world = zones(n0="a", n1="b", n2="b")
+    for name in ("n1", "n2"):
+        world.slice(name, f"{name}-devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
+    group(world, relation("podAffinity", "topology.kubernetes.io/zone"))
+    world.node("n0", cpu="0", **{"topology.kubernetes.io/zone": "a"})
+    world.cycle(unanswered).once()
+    assert {str(node) for node in world.places().values()} <= {"n1", "n2"}
+    assert len(world.places()) == 2
