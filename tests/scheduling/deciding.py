@@ -44,11 +44,11 @@ class Deciding:
 
     def decide_groups(self) -> int:
         """Make a pass over the groups that wait; return how many claims were granted."""
-        return sum(granted for granted in self._steps() if granted)
+        return sum(granted for granted in self.steps() if granted)
 
     def pieces(self) -> list[int]:
         """Make a pass over the groups that wait; return how many functions each step of it called."""
-        steps, found, ended = self._steps(), list[int](), False
+        steps, found, ended = self.steps(), list[int](), False
         while not ended:
             with Steps() as counted:
                 ended = next(steps, -1) == -1
@@ -57,14 +57,14 @@ class Deciding:
 
     def begin_groups(self) -> None:
         """Give each group that waits some turns, by a clock that ticks, so that decisions are under way."""
-        for number, granted in enumerate(self._steps(turns=10)):
+        for number, granted in enumerate(self.steps(turns=10)):
             assert not granted, number
 
     def abandon(self) -> None:
         """Act no longer."""
         self._group_decider.abandon()
 
-    def _steps(self, turns: int = 1) -> Iterator[int]:
+    def steps(self, turns: int = 1) -> Iterator[int]:
         """Decide about each group; yields 0 between steps, and how many claims were granted at its end."""
         snapshot = self._world.snapshot
         demands, _ = waiting_demands(snapshot)

@@ -6,6 +6,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, POD_GROUPS, PODS
 from apportion.dra.groupmembership import KUEUE_PREFERRED, KUEUE_REQUIRED, MODE, TOPOLOGY
 from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.deciding import Deciding
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
 from tests.scheduling.test_extended_resources import named
@@ -145,3 +146,19 @@ async def test_what_kube_scheduler_allocates_takes_no_room_of_a_rack(unanswered:
     world.cycle(unanswered).once()
 
     assert sorted(node or "" for node in world.places().values()) == ["a0", "a1"]
+
+
+async def test_a_pod_that_goes_while_its_group_is_decided_is_nowhere(unanswered: Client) -> None:
+    """The decision about the other ones began with it: they are decided anew, and nothing is a defect."""
+    world = racks(a=(2,), b=(2,))
+    group(world, 3, {TOPOLOGY: RACK})
+    bound = world.seen[PODS, "team", "p0"]
+    bound["spec"] |= {"nodeName": "b0", "schedulingGates": []}
+    world.see(PODS, world.allocate(world.claim("c0"), "b0", "gpu-0") and bound)
+    deciding = Deciding(world, unanswered)
+    steps = deciding.steps()
+    next(steps)
+    next(steps)
+    world.gone(PODS, bound)
+
+    assert sum(steps) == 0
