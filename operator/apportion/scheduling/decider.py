@@ -87,7 +87,7 @@ class Decider:
                 self.reservations.drop(key)
         self._learnt.difference_update(over)
         self.refusals.forget(over)
-        self.refusals.doubt(kept)
+        self.refusals.doubt(key for key in gone if key in kept)
         for key in kept:
             self._first_seen.setdefault(key, now)
         self.refusals.refresh()
