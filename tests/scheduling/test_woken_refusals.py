@@ -7,7 +7,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import LAYOUTS, NODES, PODS
+from apportion.cluster.kinds import LAYOUTS, NODES, PODS, SLICES
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
@@ -146,3 +146,18 @@ async def test_a_pod_is_served_once_a_node_without_its_like_is_gone(unanswered: 
     pod(world, "c", "c", labels={"app": "web"}, topologySpreadConstraints=[spread])
 
     assert await served_after(world, unanswered, lambda: world.gone(NODES, empty)) == ["c"]
+
+
+async def test_a_pod_is_served_once_the_driver_of_its_parameters_has_devices(unanswered: Client) -> None:
+    """Its name is nearly that of one of ours, so that it is taken for mistyped until then."""
+    world = fleet({"n1": ("h100", 2)})
+    driver = "gpus.apportion.dev"
+    world.claim("c", request("gpu"), config=[{"opaque": {"driver": driver, "parameters": {}}}])
+    world.pod("c", "c")
+
+    def publishes() -> None:
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "nodeName": "n1", "pool": pool, "devices": [{"name": "other"}]}
+        world.see(SLICES, {"metadata": {"name": "other"}, "spec": spec})
+
+    assert await served_after(world, unanswered, publishes) == ["c"]

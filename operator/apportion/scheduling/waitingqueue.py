@@ -46,6 +46,8 @@ class WaitingQueue:
         self._cursor = -1
         """How far the changes of claims were read."""
         self._managed = snapshot.managed
+        self._drivers = frozenset[str]()
+        """Those that had devices when it was last looked which claims cannot be served as they are."""
         self._found: dict[str, _Found] = {}
         """By claim (UID)."""
         self._by_name: dict[tuple[str, str], dict[int, _Found]] = {}
@@ -86,7 +88,11 @@ class WaitingQueue:
         """
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
-        pace = Pace()
+        pace, drivers = Pace(), frozenset(snapshot.devices.names.drivers)
+        if changed is not None and drivers != self._drivers:
+            # Parameters for a driver without devices are refused, if it is called nearly like one of ours.
+            changed = [*changed, *(name for found in self._flawed.values() for name in found.names)]
+        self._drivers = drivers
         if managed is not self._managed or changed is None or self._unfinished:
             self._managed = managed
             self._gone.update(dict.fromkeys(demand.key for demand in self._demands))
