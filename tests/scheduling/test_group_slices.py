@@ -7,9 +7,11 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import NODES, PODS, SLICES
+from apportion.dra.groupmembership import LEAST
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
+from tests.quota.tenants import namespace, quota
 from tests.scheduling.deciding import Deciding
 from tests.scheduling.podgroups import gang
 from tests.scheduling.sliced import between, until
@@ -189,3 +191,36 @@ async def test_those_refused_beside_a_group_that_is_refused_are_asked_once_more(
 
     assert ("z", "NotAllocated") in world.warned
     assert world.places().keys() == {"z"}
+
+
+@pytest.mark.slow
+async def test_those_refused_beside_more_than_a_group_gets_are_asked_once_more(silent: Client) -> None:
+    """A quota leaves it half of what it had found and held, and nothing is reserved for anybody."""
+    world = ticking(NODES_NEEDED)
+    world.clock = Ticking(step=0.004)
+    for name in ("gpu", "the-same-devices"):
+        world.device_class(name)
+    world.policy(classes=("gpu", "the-same-devices"), queue={"mostReserved": 0})
+    namespace(world, "team", team="team")
+    quota(world, "team", limit=PODS_OF_GROUP // 2)
+    for number in range(PODS_OF_GROUP):
+        raw = world.seen[PODS, "team", f"g-p{number}"]
+        raw["metadata"]["annotations"][LEAST] = "8"
+        world.see(PODS, raw)
+    found: list[str] = []
+
+    def late() -> Iterator[None]:
+        yield from until(lambda: held(world) > PODS_OF_GROUP // 2 + 4)
+        state = world.snapshot.state
+        found.extend(name for name in state.names() if state.view(name).exclusive.bit_count() == 4)
+        for name in found:
+            field = {"key": "metadata.name", "operator": "In", "values": [name]}
+            terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+            required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+            world.wait_for(f"z-{name}", request("the-same-devices"), {"affinity": required})
+        yield from until(lambda: len(world.places()) > PODS_OF_GROUP // 2)
+
+    await acting(world, silent, late())
+
+    [more] = world.places().keys() - {f"g-c{number}" for number in range(PODS_OF_GROUP)}
+    assert (more, "NotAllocated") in world.warned

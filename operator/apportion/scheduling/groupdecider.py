@@ -150,10 +150,10 @@ class GroupDecider:
         return [decision for key, decision in self._begun.items() if key != own]
 
     def _release(self, key: str) -> None:
-        """Forget a decision; who was refused beside what it held may now be served."""
+        """Forget a decision; who was refused beside what it held may now be served: the group has got nothing, or not all of that, or others."""
         decision = self._begun.pop(key)
         decision.close()
-        if decision.suspended and not decision.granted:
+        if decision.suspended:
             self._decider.snapshot.retry_epoch += 1
             self.resumes = min(self.resumes, self._clock())
 
