@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.nodeconstraints import against
-from apportion.dra.pod import Pod
+from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import copies, lacking, total
@@ -33,6 +33,8 @@ class MemberDemands:
         self._placed: dict[str, dict[int, list[Pod]]] = {}
         """The pods of served members, by node and member."""
         self._nodes: dict[int, str] = {}
+        self._related = any(pod.relations is not NO_RELATIONS for each in demands for pod in each.pods)
+        """Whether pods may be kept from a node by others of the group: most ask nothing of their neighbours."""
         self._seen = snapshot.changes.hosts.end
 
     def of(self, member: int) -> Demand | None:
@@ -47,7 +49,8 @@ class MemberDemands:
         self._placed.setdefault(node, {})[member] = pods
         for pod in pods:
             self._capacity.take(node, pod)
-            self._candidates.place(pod, node)
+            if self._related:
+                self._candidates.place(pod, node)
 
     def release(self, member: int) -> None:
         """Count the pods of a served member no longer."""
@@ -55,7 +58,8 @@ class MemberDemands:
         members = self._placed[node]
         for pod in members.pop(member):
             self._capacity.drop(pod.uid)
-            self._candidates.place(pod, None)
+            if self._related:
+                self._candidates.place(pod, None)
         if not members:
             del self._placed[node]
 

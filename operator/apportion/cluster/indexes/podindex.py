@@ -6,7 +6,7 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 
-from apportion.dra.pod import Pod
+from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podgroup import PodGroup
 from apportion.dra.podrelations import PodSelection
 
@@ -53,14 +53,14 @@ class PodIndex:
             _group(new) if _gated(new) else set(),
         )
         live = new is not None and not new.finished
-        if uid in self.unbound and old is not None:
+        if uid in self.unbound and old is not None and old.relations is not NO_RELATIONS:
             self._ask(old, -1)
         for uids, belongs in (
             (self.gated, _gated(new)),
             (self.unbound, new is not None and live and new.node is None and new.claims),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
-        if uid in self.unbound and new is not None:
+        if uid in self.unbound and new is not None and new.relations is not NO_RELATIONS:
             self._ask(new, 1)
         if _node_load(old) != _node_load(new):
             self._add(old, -1)
@@ -77,6 +77,8 @@ class PodIndex:
         """
         if new is None or new.finished:
             return True
+        if new.node is None and (old is None or old.node is None):
+            return False
         if old is not None and old.node is not None:
             if old.node == new.node and old.labels == new.labels and old.requests == new.requests:
                 return False
