@@ -59,14 +59,14 @@ async def _run(seconds: float, seed: int, version: str, logs: Path, console: Con
         disable=not console.is_terminal,
     ) as progress:
         bar = progress.add_task("starting", total=seconds)
-        minute, told = 0, set[str]()
+        minute, printed = 0, set[str]()
 
         def show(result: SoakResult) -> None:
             nonlocal minute
             for text in result.violations:
-                if text not in told:
+                if text not in printed:
                     console.print(f"violation: {text}", highlight=False, markup=False)
-            told.update(result.violations)
+            printed.update(result.violations)
             disturbed, faults = sum(result.disturbances.values()), sum(result.faults.values())
             said = f"pods {result.served}, disturbed {disturbed}, faults {faults}, violations {len(result.violations)}"
             elapsed = progress.tasks[bar].elapsed or 0.0

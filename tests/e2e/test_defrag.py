@@ -11,7 +11,6 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.clusterobjects import condition, objects, served_beside
-from tests.e2e.lingering import lingering
 from tests.e2e.moves import (
     CLASS,
     POLICIES,
@@ -28,6 +27,7 @@ from tests.e2e.moves import (
     victim,
 )
 from tests.e2e.preemptible import FIRST, on_card, protect
+from tests.e2e.slowends import slow_ends
 from tests.e2e.tenant import GPU, MANAGED, Tenant, claim, devices, pod, profile, request
 from tests.e2e.viewer import answer, viewing
 
@@ -133,7 +133,7 @@ class TestMoves(Moves):
         """The pod that goes takes its time, and its set makes no other before; six pods that come meanwhile have all but what is held, so that one of them waits."""
         async with (
             scattered(team, "StatefulSet"),
-            lingering(installation) as end,
+            slow_ends(installation) as end,
             objects(installation, defrag("tidy", mode="Evict")),
         ):
             [move] = (await campaign(team, "tidy", ended=False))["moves"]
@@ -161,7 +161,7 @@ class TestMoves(Moves):
         async with (
             viewing(installation.cluster) as person,
             scattered(team, "StatefulSet"),
-            lingering(installation) as end,
+            slow_ends(installation) as end,
         ):
             before = await eventually(lambda: answer(person, "free"), within=SLOW)
             assert before["holds"] == []

@@ -11,9 +11,9 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.clusterobjects import objects
-from tests.e2e.lingering import lingering
 from tests.e2e.preemptible import CLASS, FIRST, SECOND, ask, ask_together, on_card, preemptible, protect
 from tests.e2e.quotas import quota
+from tests.e2e.slowends import slow_ends
 from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
 from tests.e2e.viewer import answer, viewing
 
@@ -127,7 +127,7 @@ class TestPreemption(Preemption):
     ) -> None:
         """The victim takes its time to end; the next operator keeps its devices for the same claim, and evicts nobody."""
         [operator] = installation.operators
-        async with preemptible(installation, [FIRST]), lingering(installation) as end:
+        async with preemptible(installation, [FIRST]), slow_ends(installation) as end:
             await ask(team, "victim", "1g.10gb", "low")
             await team.running("victim")
             await ask(team, "whole", "7g.80gb", "high")
@@ -153,7 +153,7 @@ class TestPreemption(Preemption):
         async with (
             viewing(installation.cluster) as person,
             preemptible(installation, [FIRST]),
-            lingering(installation) as end,
+            slow_ends(installation) as end,
         ):
             await ask(team, "victim", "1g.10gb", "low")
             await team.running("victim")

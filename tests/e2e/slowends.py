@@ -1,4 +1,4 @@
-"""Lingering: pods that go take as long as a test wants.
+"""Slow ends: pods that go take as long as a test wants.
 
 In: an installation. Out: containers that end only once the test says so, so that no look at what is held meanwhile comes too late.
 """
@@ -13,7 +13,7 @@ _LONG = 3600.0
 
 
 @asynccontextmanager
-async def lingering(installation: Installation) -> AsyncIterator[Callable[[], None]]:
+async def slow_ends(installation: Installation) -> AsyncIterator[Callable[[], None]]:
     """Let containers of pods that go run until the function that this yields is called, or the block ends."""
 
     def take(seconds: float) -> None:
