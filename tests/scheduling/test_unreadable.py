@@ -84,6 +84,17 @@ def test_a_quantity_of_very_many_digits_leaves_its_pod_out_and_nothing_else(digi
     assert world.pod_value(other).requests == {"cpu": 1000}
 
 
+def test_a_pod_with_an_operator_of_a_newer_release_is_left_out_and_nothing_else() -> None:
+    """Each pass looks at what nodes it may have, so that it would end the operator there."""
+    world = ObservedCluster()
+    term = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod = world.pod("p", spec={"affinity": {"nodeAffinity": required}})
+    world.pod("q")
+    assert [each.name for each in world.snapshot.pods.values()] == ["q"]
+    assert world.snapshot.broken[pod["metadata"]["uid"]].error.field.endswith("matchExpressions[0].operator")
+
+
 async def test_an_unreadable_claim_is_neither_served_nor_cleared(unanswered: Client) -> None:
     """Its pod stays behind the gate, and an Event names the field."""
     world, _ = world_with_policy()

@@ -133,12 +133,8 @@ def label_selector(row: Json, name: str, *, at: str) -> tuple[Requirement, ...] 
     selector = reading.table(row, name, at=at)
     equal = reading.table(selector, "matchLabels", at=path)
     found = [Requirement(key, "In", (str(value),)) for key, value in sorted(equal.items())]
-    for where, each in reading.rows(selector, "matchExpressions", at=path):
-        found.append(
-            Requirement(
-                reading.text(each, "key", at=where),
-                reading.text(each, "operator", at=where),
-                reading.words(each, "values", at=where),
-            )
-        )
+    found += [
+        Requirement.from_json(each, where)
+        for where, each in reading.rows(selector, "matchExpressions", at=path)
+    ]
     return tuple(found)

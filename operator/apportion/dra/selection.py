@@ -13,6 +13,8 @@ from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
 NAME_FIELD = "metadata.name"
+OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
+"""What `Requirement.operator` may be (core/v1 `NodeSelectorOperator`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,14 @@ class Requirement:
     operator: str
     """In, NotIn, Exists, DoesNotExist, Gt, Lt."""
     values: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, raw: Json, at: str) -> "Requirement":
+        """Read one of `matchExpressions` or `matchFields`; raises BrokenInput, also for an operator that only a newer release knows."""
+        operator = reading.text(raw, "operator", at=at)
+        if operator not in OPERATORS:
+            raise BrokenInput(f"unknown operator {operator!r}", field=reading.join(at, "operator"))
+        return cls(reading.text(raw, "key", at=at), operator, reading.words(raw, "values", at=at))
 
     def matches(self, found: str | None) -> bool:
         """Say whether a label of this value (None: no such label) satisfies the condition."""
@@ -123,14 +133,7 @@ def term_from_json(raw: Json, at: str = "") -> Term:
 
 
 def _requirements(raw: Json, key: str, at: str) -> tuple[Requirement, ...]:
-    return tuple(
-        Requirement(
-            key=reading.text(row, "key", at=path),
-            operator=reading.text(row, "operator", at=path),
-            values=reading.words(row, "values", at=path),
-        )
-        for path, row in reading.rows(raw, key, at=at)
-    )
+    return tuple(Requirement.from_json(row, path) for path, row in reading.rows(raw, key, at=at))
 
 
 @dataclass(frozen=True, slots=True)
