@@ -90,12 +90,20 @@ class PlacedMembers:
         # A node's view is another object after its slices, its taints or the node itself changed.
         if node not in self.state.names() or self.state.view(node) is not view:
             return set(members)
-        return {member for member in members if any(map(self._is_taken, self._results(member)))}
+        return {
+            member for member in members if any(self._is_taken(view, each) for each in self._results(member))
+        }
 
     def _results(self, member: int) -> list[DeviceResult]:
         return [result for each in self.decisions[member].allocations for result in each.results]
 
-    def _is_taken(self, result: DeviceResult) -> bool:
-        """Say whether somebody else has a device that serves one claim only."""
-        shared = result.admin_access or result.share_id is not None
-        return not shared and len(self.state.holders(result.device)) > 1
+    def _is_taken(self, view: NodeView, result: DeviceResult) -> bool:
+        """Say whether others have the device, or so much of its capacity or its counters that it is there for one of them only."""
+        if result.admin_access:
+            return False
+        index = view.find(result.device)
+        if result.share_id is None:
+            held = len(self.state.holders(result.device)) > 1
+        else:
+            held = index is not None and bool(view.exclusive >> index & 1)
+        return held or (index is not None and view.overdrawn(index))

@@ -248,6 +248,17 @@ class NodeView(Memos, NodeOccupancy):
         """Say whether the amounts fit: with `with_held` in addition to the shares held, else in the empty device."""
         return fits(taken, self.devices[index], self.used.get(index, {}) if with_held else {})
 
+    def overdrawn(self, index: int) -> bool:
+        """Say whether more is held of the device's capacity, or of a counter that it consumes, than there is."""
+        device, used = self.devices[index], self.used.get(index, {})
+        if any(used.get(name, 0) > capacity.value.nano for name, capacity in device.capacity.items()):
+            return True
+        place = self.group_of.get(index)
+        if place is None:
+            return False
+        group = self.groups[place[0]]
+        return any(group.state.left[counter] < 0 for counter, _ in group.group_type.needs[place[1]])
+
     def values(self, attribute: str) -> Mapping[AttributeValue, int]:
         """Return device masks by value of an attribute; a device with a list is in the mask of every entry."""
         return self.attribute_index(attribute).values
