@@ -9,7 +9,8 @@ from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from tests.allocator.builders import GPU, A, claim, cluster, device, device_request, device_slice
+from apportion.dra.slice import Slice
+from tests.allocator.builders import GPU, A, amounts, claim, cluster, device, device_request, device_slice
 
 NODES = [f"n{number:03d}" for number in range(120)]
 
@@ -55,6 +56,35 @@ def test_precomputed_outcomes_of_new_nodes_belong_to_one_selector_each(first: st
     precompute(state, many=1)
     for kind in sorted(texts, key=lambda kind: kind != first):
         assert isinstance(ask(state, texts[kind]), Refusal if kind == later else Decision)
+
+
+@pytest.mark.parametrize("later", ["one", "two"])
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_precomputed_outcomes_belong_to_one_selector_each_also_under_a_strategy_that_others_used_meanwhile(
+    first: str, later: str
+) -> None:
+    """A claim of another policy tells the selectors apart; what is kept for the other strategy is its selector's from then on."""
+    state = cluster(*part_slices(NODES[0], "part"), nodes=NODES[:4])
+    texts = {kind: f'{A}.kind != "{kind}"' for kind in ("one", "two")}
+    for text in texts.values():
+        ask(state, text)
+    state.drop_node(NODES[0])
+    for name in NODES[1:4]:
+        for one in part_slices(name, later):
+            state.put_slice(one)
+    ask(state, texts[first], Strategy.PACK)
+    precompute(state, many=1)
+    for kind, text in texts.items():
+        assert isinstance(ask(state, text), Refusal if kind == later else Decision)
+
+
+def part_slices(name: str, kind: str) -> list[Slice]:
+    """Return the slices of a node with one partition of a kind."""
+    counters = [{"name": "chip-0", "counters": amounts(units=1)}]
+    return [
+        device_slice(f"{name}-counters", name, count=2, sharedCounters=counters),
+        device_slice(f"{name}-devices", name, [device("gpu-0", kind, {"units": 1})], count=2),
+    ]
 
 
 def test_attributes_that_no_claim_reads_make_no_node_classes() -> None:

@@ -156,15 +156,17 @@ class QueryCache:
             signature = found
         self._signatures[query] = len(log), signature
         if former is not None:
-            self._move_rankings(former, signature)
+            self._move_rankings(former, signature, query)
             first = self._representatives.get(former)
             # It stays the representative of all, unless the new classes separate it from this query.
             if first is not None and first is not query and self._signature(first) is signature:
                 self._representatives.setdefault(signature, first)
         return signature
 
-    def _move_rankings(self, former: MatchSignature, signature: MatchSignature) -> None:
-        """Move rankings to the new signature: their outcomes on the older classes stay valid."""
+    def _move_rankings(self, former: MatchSignature, signature: MatchSignature, query: Query) -> None:
+        """Move rankings to the new signature of a query: their outcomes on the older classes stay valid."""
         for key in [known for known in self._rankings if known[0] is former and known[2]]:
             kept = self._rankings.pop(key)
+            # The query that used it last may have another signature by now.
+            kept.query = query
             self._rankings.setdefault((signature, *key[1:]), kept)

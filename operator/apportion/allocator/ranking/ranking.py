@@ -39,7 +39,7 @@ class Ranking(ABC):
         self.scorer = scorer
         self.strategy = scorer.strategy
         self.query = query
-        """The query that used the ranking last, of those that share it."""
+        """One of those that share the ranking, whose outcomes it has."""
         self.observed: Memo[object, Outcome] = Memo(most_observed)
         """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
