@@ -49,6 +49,8 @@ class Demands:
     """Members that a node has room for beside devices; None: for any number."""
     kinds: Mapping[int, str] = field(default_factory=dict)
     """The kind of device that a member wants, if not a GPU."""
+    company: Mapping[int, int] = field(default_factory=dict)
+    """Members that have to be on the node of another one."""
     asked: int = 0
     """How often a member's demand was asked for."""
     served: dict[int, str] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class Demands:
     def of(self, member: int) -> Demand | None:
         self.asked += 1
         allowed = self.nodes.get(member, frozenset(self.state.names()))
+        if member in self.company:
+            allowed &= {self.served.get(self.company[member], "")}
         if self.at_most is not None:
             there = Counter(self.served.values())
             allowed = frozenset(node for node in allowed if there[node] < self.at_most)
@@ -70,6 +74,9 @@ class Demands:
 
     def room(self, member: int, node: str) -> int:
         return 4 if node in self.nodes.get(member, (node,)) else 0
+
+    def awaits(self, member: int) -> bool:
+        return member in self.company
 
     def lost(self) -> list[int]:
         return []

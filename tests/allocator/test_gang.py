@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from apportion.allocator.decision import Decision
-from apportion.allocator.gang.members import DeviceShortage, GangRefused, GangServed, Member
+from apportion.allocator.gang.domains import GroupLadder, GroupRung
+from apportion.allocator.gang.members import DeviceShortage, DomainShortage, GangRefused, GangServed, Member
 from apportion.allocator.gang.place import MOST_ASKED
 from apportion.allocator.state import State
 from tests.allocator.gangs import Answer, Demands, answer_of, fleet
@@ -107,6 +108,22 @@ def test_a_member_without_allowed_nodes_is_refused_without_a_diagnosis() -> None
 
     assert isinstance(answer, GangRefused)
     assert (answer.member, answer.refusal, answer.served) == (2, None, 2)
+
+
+@pytest.mark.parametrize("ladder", [None, GroupLadder((GroupRung("zone", required=True),))])
+def test_members_that_need_the_company_of_a_later_one_are_served_once_it_is_placed(
+    ladder: GroupLadder | None,
+) -> None:
+    """Alone, no node fits their pods: neither their order nor the bounds of a ladder say that no node ever does."""
+    demands = Demands(fleet(n1=1, n2=3), (1, 1, 1), company={0: 2, 1: 2}, nodes={2: frozenset({"n2"})})
+    answer = answer_of(demands, [Member(kind=0), Member(kind=0), Member()], 3, ladder=ladder)
+    assert nodes_of(answer) == ["n2", "n2", "n2"]
+
+    demands = Demands(fleet(n1=1, n2=2), (1, 1, 1), company={0: 2, 1: 2}, nodes={2: frozenset({"n2"})})
+    assert isinstance(
+        answer_of(demands, [Member(kind=0), Member(kind=0), Member()], 3, ladder=ladder),
+        GangRefused | DomainShortage,
+    )
 
 
 def test_two_equal_calls_return_the_same_answer() -> None:

@@ -4,10 +4,12 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
+from apportion.dra.groupmembership import MODE, TOPOLOGY
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.podgroups import member
 from tests.scheduling.test_neighbours import APP, HOST, relation, zones
 
+ZONE = "topology.kubernetes.io/zone"
 SPREAD = {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}
 PORT = {"name": "main", "ports": [{"containerPort": 1, "hostPort": 29500}], "resources": {}}
 APART = pytest.mark.parametrize(
@@ -67,8 +69,29 @@ async def test_pods_of_a_group_that_need_company_are_each_others(unanswered: Cli
     world = zones(n0="a", n1="b", n2="b")
     for name in ("n1", "n2"):
         world.slice(name, f"{name}-devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
-    group(world, relation("podAffinity", "topology.kubernetes.io/zone"))
+    group(world, relation("podAffinity", ZONE))
     world.node("n0", cpu="0", **{"topology.kubernetes.io/zone": "a"})
     world.cycle(unanswered).once()
     assert {str(node) for node in world.places().values()} <= {"n1", "n2"}
     assert len(world.places()) == 2
+
+
+@pytest.mark.parametrize("said", [None, {TOPOLOGY: ZONE, MODE: "Required"}], ids=["anywhere", "one zone"])
+async def test_pods_that_need_the_company_of_a_later_pod_of_their_group_go_where_it_goes(
+    unanswered: Client, said: dict[str, str] | None
+) -> None:
+    """Before it has a node none fits them; the group waited for ever, each pod for the others."""
+    world = zones(n0="a", n1="b")
+    for name in ("n0", "n1"):
+        world.slice(name, f"{name}-devices", {"devices": [{"name": f"gpu-{n}"} for n in range(3)]}, 1)
+    for number in range(3):
+        world.claim(f"c{number}")
+        raw = member(world, f"p{number}", f"c{number}", least="3", said=said)
+        if number == 2:
+            raw["metadata"]["labels"]["app"] = "web"
+        else:
+            raw["spec"] |= relation("podAffinity", ZONE)
+        world.see(PODS, raw)
+    world.cycle(unanswered).once()
+    assert len(world.places()) == 3
+    assert len(set(world.places().values())) == 1

@@ -4,7 +4,7 @@ In: a state, members, their demands. Out: domains of a label within some nodes; 
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apportion.allocator.devicecount import free_by_node, least_devices
 from apportion.allocator.gang.count import first_of_kinds
@@ -115,11 +115,14 @@ def room_of(
     by_kind: dict[object, KindRoom] = {}
     for kind, index in first_of_kinds(members).items():
         demand, room = demands.of(index), dict[str, int]()
-        if demand is None:
+        awaits = demands.awaits(index)
+        if demand is not None and awaits:
+            demand = replace(demand, nodes=None)
+        if demand is None and not awaits:
             by_kind[kind] = KindRoom(members[index].pods, 0, room, None)
             continue
-        least, free = least_devices(state, demand), free_by_node(state, demand)
-        for name in demand.nodes if demand.nodes is not None else state.names():
+        least, free = (least_devices(state, demand), free_by_node(state, demand)) if demand else (0, None)
+        for name in demand.nodes if demand is not None and demand.nodes is not None else state.names():
             if name in state.names():
                 devices = _UNBOUNDED if free is None or not least else free[name].bit_count() // least
                 room[name] = min(devices, demands.room(index, name))

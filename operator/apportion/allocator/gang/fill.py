@@ -1,7 +1,7 @@
 """GangFill: give the members of a gang devices on some nodes, one after another.
 
 In: members in an order, nodes. Out: those that fit there are placed; and the first one that was refused. Members of one kind are
-interchangeable: one refused member speaks for its kind. Yields after each member, and after each node that is searched for devices that a ladder draws together; members that others made impossible
+interchangeable: one refused member speaks for its kind; one that needs company is tried once more when others are placed. Yields after each member, and after each node that is searched for devices that a ladder draws together; members that others made impossible
 meanwhile are placed anew.
 """
 
@@ -61,11 +61,15 @@ class GangFill:
         Raises BrokenInput where no state could serve the first member that is refused.
         """
         placed, members = self.placed, self.members
-        waiting = deque(order)
+        waiting, later, company = deque(order), list[int](), False
         hopeless: set[object] = set()
         served = self.served
         left = served + sum(members[index].pods for index in order)
-        while waiting and left >= need:
+        while left >= need:
+            if not waiting and company:
+                waiting, later, company = deque(later), [], False
+            if not waiting:
+                break
             index = waiting.popleft()
             pods, kind = members[index].pods, kind_of(members, index)
             if served + pods > self.most:
@@ -83,14 +87,18 @@ class GangFill:
                 if demand is not None and decision is not None:
                     placed.put(index, demand, decision)
                     served += pods
+                    company = True
                     yield
                     for lost in reversed(placed.drop_lost()):
                         served -= members[lost].pods
                         waiting.appendleft(lost)
                     continue
-                hopeless.add(kind)
                 if self.refused is None:
                     self.refused = index, self._refusal(index, demand)
+                if placed.demands.awaits(index):
+                    later.append(index)
+                    continue
+                hopeless.add(kind)
             left -= pods
 
     def _is_slow(self, index: int, demand: Demand) -> bool:

@@ -24,6 +24,9 @@ class MemberDemands(Protocol):
     def room(self, member: int, node: str) -> int:
         """Return for how many members like this one a node has room, devices aside; at most."""
 
+    def awaits(self, member: int) -> bool:
+        """Say whether a member may have a node only once others have theirs: its pods need company."""
+
     def lost(self) -> Collection[int]:
         """Return the served members whose nodes cannot take their pods any more, after others could change things."""
 

@@ -83,6 +83,10 @@ class GangRoom:
         most = len(self._members)
         return min([max(0, left.get(name, 0)) // each for name, each in self._wanted(member)], default=most)
 
+    def awaits(self, _member: int) -> bool:
+        """Return no: neighbours are not looked at."""
+        return False
+
     def lost(self) -> list[int]:
         """Return nobody: nothing else changes."""
         return []
