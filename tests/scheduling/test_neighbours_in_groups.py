@@ -7,9 +7,8 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.groupmembership import MODE, TOPOLOGY
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.podgroups import member
-from tests.scheduling.test_neighbours import APP, HOST, relation, zones
+from tests.scheduling.test_neighbours import APP, HOST, ZONE, neighbour, relation, zones
 
-ZONE = "topology.kubernetes.io/zone"
 SPREAD = {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}
 PORT = {"name": "main", "ports": [{"containerPort": 1, "hostPort": 29500}], "resources": {}}
 APART = pytest.mark.parametrize(
@@ -95,3 +94,25 @@ async def test_pods_that_need_the_company_of_a_later_pod_of_their_group_go_where
     world.cycle(unanswered).once()
     assert len(world.places()) == 3
     assert len(set(world.places().values())) == 1
+
+
+@pytest.mark.parametrize("required", [False, True], ids=["anywhere", "one block"])
+async def test_pods_that_have_to_be_spread_count_where_the_first_of_them_let_the_others_go(
+    unanswered: Client, *, required: bool
+) -> None:
+    """At first only one zone is even enough; a block that has room in both is not too small for the group."""
+    block = "example.com/block"
+    said = {TOPOLOGY: block, MODE: "Required"} if required else None
+    world = zones()
+    for name, zone, devices in (("n0", "a", 2), ("n1", "b", 1)):
+        world.node(name, cpu="64", **{ZONE: zone, block: "x"})
+        world.slice(name, f"{name}-devices", {"devices": [{"name": f"gpu-{n}"} for n in range(devices)]}, 1)
+    neighbour(world, "old", "n0")
+    for number in range(2):
+        world.claim(f"c{number}")
+        raw = member(world, f"p{number}", f"c{number}", least="2", said=said)
+        raw["metadata"]["labels"]["app"] = "web"
+        raw["spec"] |= {"topologySpreadConstraints": [SPREAD | {"topologyKey": ZONE}]}
+        world.see(PODS, raw)
+    world.cycle(unanswered).once()
+    assert sorted(str(node) for node in world.places().values()) == ["n0", "n1"]

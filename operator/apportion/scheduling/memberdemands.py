@@ -74,8 +74,8 @@ class MemberDemands:
         return copies(found, total(pods), *self._capacity.used(node), backed=self._backed)
 
     def awaits(self, member: int) -> bool:
-        """Say whether a member may have a node only once others have theirs: its pods need company."""
-        return any(pod.relations.affinity for pod in self._demands[member].pods)
+        """Say whether a member may have a node only once others have theirs: its pods need company, or are spread."""
+        return any(pod.relations.affinity or pod.relations.spread for pod in self._demands[member].pods)
 
     def lost(self) -> list[int]:
         """Return the served members whose nodes cannot take their pods any more."""

@@ -4,7 +4,9 @@ In: a state, members, how many of their pods are enough. Out: the devices that t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import free_devices, least_devices
 from apportion.allocator.gang.members import DeviceShortage, Member, MemberDemands
 from apportion.allocator.state import State
@@ -27,6 +29,12 @@ def first_of_kinds(members: Sequence[Member]) -> dict[object, int]:
     return first
 
 
+def widest(demands: MemberDemands, member: int) -> Demand | None:
+    """Return a member's demand, on all nodes where others may yet let it go; None: no node fits its pods now."""
+    demand = demands.of(member)
+    return replace(demand, nodes=None) if demand is not None and demands.awaits(member) else demand
+
+
 def count_devices(
     state: State, members: Sequence[Member], demands: MemberDemands, *, enough: int
 ) -> DeviceShortage | int | None:
@@ -38,7 +46,7 @@ def count_devices(
     first = first_of_kinds(members)
     if len(first) > MOST_KINDS:
         return None
-    asked = {kind: demands.of(index) for kind, index in first.items()}
+    asked = {kind: widest(demands, index) for kind, index in first.items()}
     least = {kind: least_devices(state, demand) for kind, demand in asked.items() if demand is not None}
     # The fewest devices for enough pods: members that need the fewest a pod, the last of them in part.
     rows = sorted(

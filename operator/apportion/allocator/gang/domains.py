@@ -4,10 +4,10 @@ In: a state, members, their demands. Out: domains of a label within some nodes; 
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from apportion.allocator.devicecount import free_by_node, least_devices
-from apportion.allocator.gang.count import first_of_kinds
+from apportion.allocator.gang.count import first_of_kinds, widest
 from apportion.allocator.gang.members import Member, MemberDemands
 from apportion.allocator.state import State
 
@@ -114,11 +114,8 @@ def room_of(
     """
     by_kind: dict[object, KindRoom] = {}
     for kind, index in first_of_kinds(members).items():
-        demand, room = demands.of(index), dict[str, int]()
-        awaits = demands.awaits(index)
-        if demand is not None and awaits:
-            demand = replace(demand, nodes=None)
-        if demand is None and not awaits:
+        demand, room = widest(demands, index), dict[str, int]()
+        if demand is None and not demands.awaits(index):
             by_kind[kind] = KindRoom(members[index].pods, 0, room, None)
             continue
         least, free = (least_devices(state, demand), free_by_node(state, demand)) if demand else (0, None)

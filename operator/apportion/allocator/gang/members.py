@@ -25,7 +25,7 @@ class MemberDemands(Protocol):
         """Return for how many members like this one a node has room, devices aside; at most."""
 
     def awaits(self, member: int) -> bool:
-        """Say whether a member may have a node only once others have theirs: its pods need company."""
+        """Say whether a member may have a node only once others have theirs: its pods need company, or are spread."""
 
     def lost(self) -> Collection[int]:
         """Return the served members whose nodes cannot take their pods any more, after others could change things."""
