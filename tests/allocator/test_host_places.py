@@ -107,6 +107,23 @@ def test_places_left_and_taken_are_those_counted_by_hand(seed: int) -> None:
         state.learn(found.asked, asked)
 
 
+@pytest.mark.parametrize("nothing", [HostResources(0, 1024), HostResources(1000, 0), HostResources(0, 0)])
+def test_pods_that_request_more_than_a_node_has_left_are_rated_beside_places_for_pods_that_request_nothing(
+    nothing: HostResources,
+) -> None:
+    """A pod that others are preempted for is asked about nodes that are full; rating them divided by the cpu that nobody requests."""
+    state, asked = cluster(device_slice("n1", "n1", cards(4))), HostResources(1000, 1024)
+    state.put_host("n1", HostResources(4000, 4096))
+    for requested in (nothing, asked) * 20:
+        demand = Demand((claim("c", shares(UNITS, 2)),), host=HostDemand(requested))
+        found = allocate(state, demand, LEAST)
+        assert found.asked is not None
+        state.learn(found.asked, requested)
+    state.put_host("n1", HostResources(4000, 100) if nothing.cpu else HostResources(500, 4096))
+    demand = Demand((claim("d", shares(UNITS, 1)),), host=HostDemand(asked))
+    assert isinstance(allocate(state, demand, LEAST), Decision)
+
+
 def test_pods_that_request_more_than_floats_hold_are_learnt_like_others() -> None:
     """The API server stores any quantity; what one pod requests must not end the decisions about others."""
     state = cluster(device_slice("s", "n1", [device(f"gpu-{number}") for number in range(4)]))

@@ -106,7 +106,8 @@ class HostPlaces:
         found: list[int] = []
         if rows is None:
             return found
-        cpu, memory = left.cpu - requested.cpu, left.memory - requested.memory
+        # Pods that kube-scheduler preempts others for request more than there is.
+        cpu, memory = left.less(requested)
         for kind, number, most, count, asked_cpu, asked_memory, all_cpu, all_memory in rows:
             after = most
             if lost:
