@@ -82,6 +82,25 @@ def test_a_device_that_is_released_for_a_moment_consumes_what_it_did_before(
     assert served == (smaller and key != "a")
 
 
+def test_a_device_that_another_one_tries_while_it_is_released_consumes_what_it_did_before() -> None:
+    """A search for pods to preempt gives their devices to those that would come, takes them back, and holds all as it was."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE)])
+    rows = [device("chip-0-whole", "whole", {"units": 1}, "chip-0"), *chip()[1:]]
+    state.put_slice(device_slice("n1-devices", "n1", rows, count=2))
+    part = Demand((claim("c", device_request(kind="part")),))
+    assert isinstance(allocate(state, part), Refusal)
+
+    for _ in range(2):
+        state.release("a")
+        state.hold("b", [DeviceResult("r", WHOLE)])
+        assert isinstance(allocate(state, part), Decision)
+        state.release("b")
+    state.hold("a", [DeviceResult("r", WHOLE)])
+
+    assert isinstance(allocate(state, part), Refusal)
+
+
 def test_a_held_device_that_is_republished_smaller_keeps_its_consumption() -> None:
     """The other half of the same bug: a republished device does not consume less than at its allocation."""
     state = cluster(*chips("n1"))

@@ -107,7 +107,7 @@ class Holdings:
         self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
         self._pools: dict[PoolId, dict[str, DeviceHolding]] = {}
         self._released: dict[PoolId, dict[str, tuple[str, CounterAmounts | None]]] = {}
-        """By pool and device: who released it last, and what it consumed; since `forget_released`."""
+        """By pool and device: who released it, and what it consumed; since `forget_released`. The last one, but for one before who consumed something else."""
 
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Record that `key` holds these devices, instead of those before; results with admin access occupy nothing."""
@@ -127,7 +127,7 @@ class Holdings:
             holding = held.get(name)
             if holding is None:
                 consumption = consumption_of(name)
-                former = self._released.get(pool, {}).pop(name, None)
+                former = self._released.get(pool, {}).get(name)
                 if former is not None and (consumption is None or former[0] == key):
                     consumption = former[1]
                 held[name] = DeviceHolding(key, result, consumption)
@@ -160,7 +160,11 @@ class Holdings:
                 touched.append((pool, name, None, 0))
                 continue
             touched.append((pool, name, holding.consumption, -1))
-            self._released.setdefault(pool, {})[name] = key, holding.consumption
+            released, taken = self._released.setdefault(pool, {}), holding.consumption
+            former = released.get(name)
+            # Who held it in between consumed what slices say; the one before, who consumed something else, may come back.
+            if former is None or former[1] is taken or former[0] == key or former[1] == taken:
+                released[name] = key, taken
             del held[name]
             if not held:
                 del self._pools[pool]
