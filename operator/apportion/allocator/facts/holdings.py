@@ -124,10 +124,9 @@ class Holdings:
                 pool = PoolId(driver, pool_name)
                 held = self._pools.setdefault(pool, {})
                 consumption_of = resolve(pool)
-            holding = held.get(name)
+            holding, former = held.get(name), self._released.get(pool, {}).get(name)
             if holding is None:
                 consumption = consumption_of(name)
-                former = self._released.get(pool, {}).get(name)
                 if former is not None and (consumption is None or former[0] == key):
                     consumption = former[1]
                 held[name] = DeviceHolding(key, result, consumption)
@@ -138,6 +137,10 @@ class Holdings:
             if holding.consumption is None:
                 holding.consumption = consumption_of(name)
                 sign = 1
+            elif former is not None and former[0] == key and former[1] is not None:
+                # One that shared it came back before the last one that had it.
+                before, holding.consumption = holding.consumption, _larger(holding.consumption, former[1])
+                sign = int(holding.consumption is not before)
             touched.append((pool, name, holding.consumption, sign))
         return touched
 
