@@ -219,18 +219,21 @@ class GroupDecision:
         decider = self._decider
         nodes = {decision.node for decision in answer.decisions if decision is not None}
         decider.end_reservation(key_of(self.group), nodes)
-        for number, (demand, decision) in enumerate(zip(self.group.demands, answer.decisions, strict=True)):
-            if decision is None:
-                groupevents.without(decider.recorder, self.group, demand)
-            elif number in placed.decisions:
-                placed.drop(number)
-                if is_current(demand, decider.snapshot):
-                    decider.learn(demand, decision)
-                    decider.grant(demand, decision, self._capacity)
-                    self.granted += len(demand.claims)
-                    self.decided.append(decision)
-                yield
-                placed.drop_lost()
+        with self._quotas.promised(self.group.demands, answer.decisions) as fulfil:
+            rows = zip(self.group.demands, answer.decisions, strict=True)
+            for number, (demand, decision) in enumerate(rows):
+                if decision is None:
+                    groupevents.without(decider.recorder, self.group, demand)
+                elif number in placed.decisions:
+                    placed.drop(number)
+                    fulfil(demand.key)
+                    if is_current(demand, decider.snapshot):
+                        decider.learn(demand, decision)
+                        decider.grant(demand, decision, self._capacity)
+                        self.granted += len(demand.claims)
+                        self.decided.append(decision)
+                    yield
+                    placed.drop_lost()
 
 
 def device_count(demands: Iterable[WaitingDemand]) -> int:

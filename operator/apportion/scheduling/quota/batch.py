@@ -3,7 +3,8 @@
 In: demands, decisions for all of them. Out: whether together they stay within the limits, or which of them do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from apportion.allocator.decision import Decision
 from apportion.quota.least import least
@@ -61,6 +62,25 @@ class BatchAdmission:
         if served < enough and first is not None:
             raise OverLimit(first)
         return tuple(kept)
+
+    @contextmanager
+    def promised(
+        self, demands: Sequence[WaitingDemand], decisions: Sequence[Decision | None]
+    ) -> Iterator[Callable[[str], None]]:
+        """Charge within the block what a group is given member by member: others are decided in between. Gives what ends that for one (by key) whose turn it is."""
+        charging = self._admission.charging
+        rows = [
+            (demand, decision)
+            for demand, decision in zip(demands, decisions, strict=True)
+            if decision is not None
+        ]
+        for demand, decision in rows:
+            charging.promise(demand.key, demand.claims, decision.allocations)
+        try:
+            yield charging.fulfil
+        finally:
+            for demand, _ in rows:
+                charging.fulfil(demand.key)
 
     # The last of the queue. ---------------------------------------------------------------------------------------
 

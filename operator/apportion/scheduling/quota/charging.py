@@ -5,7 +5,7 @@ of an allocation that its claim has lost stays charged until the pod has ended. 
 allocation is first seen, later if no slice has it then. Without quotas nothing is followed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
@@ -75,6 +75,18 @@ class Charging:
             for _ in self.steps():
                 pass
 
+    def promise(self, key: str, claims: Sequence[Claim], allocations: Sequence[Allocation]) -> None:
+        """Charge what claims are about to have, under the key of their demand, until `fulfil`."""
+        if self._snapshot.quota_index.quotas:
+            device = self._snapshot.devices.device
+            rows = zip(claims, allocations, strict=True)
+            found = tuple(one for claim, allocation in rows for one in charges(claim, allocation, device))
+            self.usage.put(_promised(key), claims[0].namespace, found)
+
+    def fulfil(self, key: str) -> None:
+        """Charge what was promised no longer: the claims have it now, or will not."""
+        self.usage.put(_promised(key), "", ())
+
     def expected(self, claims: Iterable[Claim], use: QuotaUse, *, shares: bool) -> list[int]:
         """Return what claims take of a quota's resources: as the last ones with the same requests, else at least.
 
@@ -123,3 +135,8 @@ class Charging:
         if len(self._learnt) >= MOST_LEARNT:
             self._learnt.clear()
         self._learnt[id(claim.slots)] = claim.slots, found
+
+
+def _promised(key: str) -> str:
+    """Return the key under which a promise is charged: no claim has it."""
+    return f"promised:{key}"
