@@ -72,7 +72,7 @@ class Autoscaling:
         self._nowhere: set[Shape] = set()
         """Those that no node could serve, when it was asked last."""
         self._said: dict[str, tuple[float, str]] = {}
-        """When a pod (UID) was returned, and with which reason; until it looks so."""
+        """When a pod (UID) was returned, and with which reason; until it looks so, or, if it is hidden, has looked so for a while."""
         self._found: dict[str, tuple[Pod, str]] = {}
         """What `look` has found so far, as it returns it: where it is given up, the next one returns that, too."""
         self._unanswered: dict[Shape, None] = {}
@@ -156,9 +156,12 @@ class Autoscaling:
         news = {}
         for uid, (at, why) in tuple(self._said.items()):
             pod = pods.get(uid)
-            if pod is None or GATE not in pod.gates or pod.shown == bool(why):
+            looks_so = pod is not None and pod.shown == bool(why)
+            due = now - at >= _ANSWERED
+            # What was written to show it may be carried out after it was to be hidden.
+            if pod is None or GATE not in pod.gates or (looks_so and (why or due)):
                 del self._said[uid]
-            elif uid in found or now - at >= _ANSWERED:
+            elif not looks_so and (uid in found or due):
                 self._said[uid] = now, why
                 news[uid] = pod, why
         return news
@@ -267,8 +270,9 @@ class Autoscaling:
         return {uid: (pod, why) for uid, pod in pods.items() if GATE in pod.gates and ready(pod)}
 
     def _hidden(self, demands: Iterable[WaitingDemand]) -> dict[str, tuple[Pod, str]]:
-        """Return the pods of demands that autoscalers see."""
-        return {pod.uid: (pod, "") for demand in demands for pod in demand.pods if pod.shown}
+        """Return the pods of demands that autoscalers see, or will see once what was said of them is written."""
+        pods = (pod for demand in demands for pod in demand.pods)
+        return {pod.uid: (pod, "") for pod in pods if pod.shown or self._said.get(pod.uid, (0.0, ""))[1]}
 
 
 def _groups_of(demand: WaitingDemand) -> list[_Group]:
