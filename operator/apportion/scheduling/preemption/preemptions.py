@@ -95,6 +95,7 @@ class Preemptions:
         self._searches.abandon()
         for preemption in tuple(self._active.values()):
             self._drop(preemption)
+        self._granted.clear()  # what becomes of them is not looked at
         await self._evictions.answered()
 
     def begin(self, demands: Iterable[WaitingDemand]) -> None:
