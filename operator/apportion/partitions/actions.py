@@ -9,7 +9,7 @@ from typing import Any
 
 from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
 from apportion.api.model import ObjectMeta
-from apportion.api.partition import Holder, Origin, Partition, PartitionSpec, Placement
+from apportion.api.partition import Holder, Origin, Partition, PartitionSpec
 from apportion.cluster.publishedpartition import PublishedPartition
 
 _LONGEST_NAME = 253
@@ -56,22 +56,27 @@ def body_of(partition: Partition) -> dict[str, Any]:
 
 
 def partition_for(part: PublishedPartition, node: str, origin: Origin, holder: Holder | None) -> Partition:
-    """Build the Partition object for a published partition; of origin Layout it gets the static device's name."""
+    """Build the Partition object for a published partition; of origin Layout it gets the static device's name.
+
+    Raises BrokenInput for one that no Partition can stand for: a slice may say more than a Partition.
+    """
     device = part.device.name + (STATIC_SUFFIX if origin == Origin.LAYOUT else "")
     return Partition(
         metadata=ObjectMeta(name=object_name(node, device), finalizers=(AGENT_FINALIZER,)),
-        spec=PartitionSpec(
-            node_name=node,
-            driver=part.device.driver,
-            pool=part.device.pool,
-            device=device,
-            parent=part.parent,
-            profile=part.profile,
-            placement=None
-            if part.start is None or part.size is None
-            else Placement(start=part.start, size=part.size),
-            origin=origin,
-            holder=holder,
+        spec=PartitionSpec.from_json(
+            {
+                "node_name": node,
+                "driver": part.device.driver,
+                "pool": part.device.pool,
+                "device": device,
+                "parent": part.parent,
+                "profile": part.profile,
+                "placement": None
+                if part.start is None or part.size is None
+                else {"start": part.start, "size": part.size},
+                "origin": origin,
+                "holder": holder,
+            }
         ),
     )
 

@@ -8,15 +8,21 @@ room. Only cards of which something changed are looked at, and those whose actio
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+import structlog
+
 from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cluster.indexes.deviceindex import device_of
+from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import Device, DeviceId
+from apportion.errors import BrokenInput
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
+
+_log = structlog.get_logger()
 
 
 class DynamicPartitions:
@@ -119,7 +125,7 @@ class DynamicPartitions:
                 if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
                     taken.add(name)
                     left[part.profile] -= 1
-                    yield Create(partition_for(part, card.node, Origin.WARM, None))
+                    yield from _create(part, card.node, Origin.WARM, None)
         if everywhere:
             self._full = {profile for profile, count in left.items() if count > 0}
 
@@ -144,9 +150,19 @@ def _for_claim(
         part = snapshot.devices.published_partition(device)
         # Devices of other drivers may look like ours; no agent would cut them by a Partition.
         if published is not None and part is not None and device.driver in snapshot.drivers:
-            yield Create(partition_for(part, published[1], Origin.CLAIM, holder))
+            yield from _create(part, published[1], Origin.CLAIM, holder)
     elif partition.metadata.deletion_timestamp is None and partition.spec.holder != holder:
         yield SetHolder(partition, holder)
+
+
+def _create(part: PublishedPartition, node: str, origin: Origin, holder: Holder | None) -> Iterator[Create]:
+    """Yield how to make a partition; nothing for one that no Partition can stand for, which holds up no others."""
+    try:
+        made = partition_for(part, node, origin, holder)
+    except BrokenInput as error:
+        _log.warning("partition.impossible", device=str(part.device.id), error=str(error))
+        return
+    yield Create(made)
 
 
 def _blocking(
