@@ -42,7 +42,7 @@ class ClassWriter:
         found = next((c for c in self._snapshot.classes.values() if c.name == name), None)
         layout = plan.layout.metadata
         if found is not None:
-            self._refused.pop(name, None)  # it is there, whoever has made it
+            self._refused.pop(name, None)  # others may have made it
         if found is None:
             self._fence()
             made = await self._made(name, raw)
