@@ -84,14 +84,15 @@ class OneCard:
                 "profile": "3g.40gb", "origin": "Warm", **spec,
             },
         }  # fmt: skip
-        return self._show(item)
+        return self.show(item)
 
     def delete(self, item: Object) -> None:
         """Delete a Partition, whose finalizer keeps it."""
         now = self.api.items[item["metadata"]["name"]]
-        self._show({**now, "metadata": {**now["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+        self.show({**now, "metadata": {**now["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
 
-    def _show(self, item: Object) -> Object:
+    def show(self, item: Object) -> Object:
+        """Write an object as it is now, which the watch shows at once."""
         self.context.desired.observe(PARTITIONS, "MODIFIED", self.api.put(item))
         return item
 

@@ -11,7 +11,7 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import PartitionRow
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import Missing
+from apportion.errors import Missing, Overtaken
 
 _LONGEST_MESSAGE = 1024
 Json = dict[str, Any]
@@ -32,6 +32,17 @@ class PartitionOutcome:
     def ready(self) -> bool:
         """Whether the partition exists and can be used."""
         return self.phase in {Phase.READY, Phase.IDLE}
+
+
+def as_asked(context: AgentContext, partition: Partition) -> Partition:
+    """Return the newest version of an object for which something was done.
+
+    Raises Overtaken when another thing is asked for by now: what was found out would pass for an answer to that.
+    """
+    now = context.desired.get(partition.metadata.uid) or partition
+    if now.spec != partition.spec:
+        raise Overtaken(f"Partition {partition.metadata.name} asks for something else by now")
+    return now
 
 
 async def report(

@@ -17,7 +17,7 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut, row_from_hardware
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.lifecycle.release import release, remove_finalizer
-from apportion.agent.lifecycle.report import PartitionOutcome, report
+from apportion.agent.lifecycle.report import PartitionOutcome, as_asked, report
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
@@ -214,7 +214,7 @@ class CardWorker:
         if row is None and partition.status.uuid and outcome.reason in _UNSEEN:
             # The journal was lost, and the status alone says what was made, until it can be looked for and written down.
             return [self._pause(uid)]
-        await report(context, context.desired.get(uid) or partition, row, outcome)
+        await report(context, as_asked(context, partition), row, outcome)
         if outcome.ready:
             context.begun.forget(uid)
         if outcome.phase is Phase.FAILED and (outcome.retry or outcome.reason == "Unsupported"):
