@@ -57,6 +57,18 @@ def test_every_template_of_every_model_fits_as_often_as_it_says(node_with: Nodes
         assert node.fake.vnpus() == ()
 
 
+def test_a_vnpu_whose_template_is_not_told_is_removed_all_the_same(node: Node) -> None:
+    """It would be taken for gone by who removes it, and its cores be lost."""
+    live = node.backend.create(WANTED)
+    with node.fake.changing() as state:
+        for template in state.chip[0].template:
+            template.name = b"\xff" * 16
+    (seen,) = node.backend.partitions()
+    assert seen.profile == ""
+    node.backend.destroy(live)
+    assert node.backend.partitions() == ()
+
+
 @pytest.mark.slow
 def test_two_processes_see_the_same(node: Node) -> None:
     """What one makes, the other lists and removes."""

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -112,7 +112,14 @@ class AgentContext:
 
     async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
-        return {found.place: found for found in await self.hardware.partitions_of(card)}
+        found = {each.place: each for each in await self.hardware.partitions_of(card)}
+        for row in self.journal.partitions_of(card):
+            # A driver may not tell the template of a vNPU for a while; what is ours is neither gone nor another's then.
+            untold = found.get(replace(row.place, profile=""))
+            if untold is not None and row.uuid in ("", untold.uuid):
+                del found[untold.place]
+                found[row.place] = replace(untold, profile=row.place.profile)
+        return found
 
     def users(self, uid: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""
