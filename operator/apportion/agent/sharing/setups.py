@@ -236,15 +236,21 @@ class Setups:
         known = {row.daemon for row in self._context.journal.sharing()}
         left = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
         for name in (left | set(await self._context.hardware.daemons())) - known:
-            async with self._context.lock(f"mps-{name}"):
-                now = {row.daemon for row in self._context.journal.sharing()}
-                if name not in now and not self._cdi.mentions(str(self._folder / name)):
-                    _log.warning("sharing.orphan", daemon=name)
-                    await self._context.hardware.stop_daemon(name)
-                    for uuid in await asyncio.to_thread(daemonfolder.cards_in, self._folder / name):
-                        card = SharedDevice(uuid, uuid, uuid, mps=True)
-                        await self._tolerant(self._exclusive(card, exclusive=False), card)
-                    await asyncio.to_thread(daemonfolder.remove, self._folder / name)
+            try:
+                await self._end_orphan(name)
+            except (ApportionError, OSError) as error:
+                _log.warning("sharing.orphan_left", daemon=name, error=str(error))
+
+    async def _end_orphan(self, name: str) -> None:
+        async with self._context.lock(f"mps-{name}"):
+            now = {row.daemon for row in self._context.journal.sharing()}
+            if name not in now and not self._cdi.mentions(str(self._folder / name)):
+                _log.warning("sharing.orphan", daemon=name)
+                await self._context.hardware.stop_daemon(name)
+                for uuid in await asyncio.to_thread(daemonfolder.cards_in, self._folder / name):
+                    card = SharedDevice(uuid, uuid, uuid, mps=True)
+                    await self._tolerant(self._exclusive(card, exclusive=False), card)
+                await asyncio.to_thread(daemonfolder.remove, self._folder / name)
 
     async def _exclusive(self, device: SharedDevice, *, exclusive: bool) -> None:
         # A MIG device has no compute mode of its own (dra-driver-nvidia-gpu sets that of whole GPUs only).
