@@ -16,6 +16,7 @@ from apportion.agent.devices.nvml.session import Session
 from apportion.agent.devices.nvml.timeslice import TimeSlices
 from apportion.agent.devices.sharing import ControlDaemon, TimeSlice
 from apportion.agent.devices.systemd import Systemd
+from apportion.errors import NotReady, Unsupported
 
 
 class GpuSharing:
@@ -29,8 +30,15 @@ class GpuSharing:
         self._daemons = MpsDaemons(Systemd(root), driver)
 
     def set_time_slice(self, card: str, time_slice: TimeSlice) -> None:
-        """Set the time slice of a whole GPU."""
-        self._slices.set(self._gpu(card).card.uuid, time_slice)
+        """Set the time slice of a whole GPU. Raises Lost for the default of a GPU that is lost: a reset brings it back with that."""
+        uuid = self._gpu(card).card.uuid
+        try:
+            self._slices.set(uuid, time_slice)
+        except (NotReady, Unsupported):
+            if time_slice is TimeSlice.DEFAULT:
+                # nvidia-smi does not say that it is the GPU that is not there.
+                self._session.call("nvmlDeviceGetMemoryInfo", self._session.handle(uuid, card), about=card)
+            raise
 
     def set_exclusive(self, card: str, *, exclusive: bool) -> None:
         """Set the compute mode, which is EXCLUSIVE_PROCESS under MPS and else DEFAULT (dra-driver-nvidia-gpu, sharing.go)."""
