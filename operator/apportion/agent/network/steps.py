@@ -60,7 +60,10 @@ class Steps:
             # The pod has another sandbox than before.
             row = self.return_(row)
         if row.step is NetworkStep.WAITING:
-            name = str(self._context.hardware.cards[row.card].attributes.get("rdmaDevice", ""))
+            card = self._context.hardware.cards.get(row.card)
+            if card is None:
+                raise NotReady(f"{row.card} is not on this node")
+            name = str(card.attributes.get("rdmaDevice", ""))
             device = self._moves.device(name)
             before = self._moves.read(row, device)
             row = replace(row, before=before.to_json(), nic=name if self._moves.moves_alone() else "")
