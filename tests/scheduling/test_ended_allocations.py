@@ -58,6 +58,16 @@ def test_devices_of_a_pod_that_never_got_to_its_node_are_free_unless_it_gets_the
     assert not charged(world)
 
 
+def test_devices_that_a_claim_lost_and_others_that_it_got_in_one_event_are_both_charged() -> None:
+    """A list after a broken watch shows the end of both changes only."""
+    world, claim, pod = used()
+    world.allocate(claim, "n1", "gpu-1")
+    assert charged(world)
+    assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-1"))
+    world.gone(PODS, pod)
+    assert not charged(world)
+
+
 def test_a_claim_that_nobody_reserved_is_free_at_once() -> None:
     """No pod can run with it."""
     world, claim, _ = used()

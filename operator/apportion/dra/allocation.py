@@ -118,6 +118,11 @@ class Allocation(NamedTuple):
         """The node's name, when the devices are local to one."""
         return self.node_selector.only_name if self.node_selector else None
 
+    def keeps(self, before: "Allocation") -> bool:
+        """Say whether all devices and shares of an allocation are in this one, too."""
+        found = {(each.device, each.share_id) for each in self.results}
+        return all((each.device, each.share_id) in found for each in before.results)
+
     @classmethod
     def from_json(cls, raw: Json, at: str = "status.allocation") -> "Allocation":
         """Read an `AllocationResult`; raises BrokenInput naming the field."""
