@@ -57,7 +57,7 @@ def test_every_template_of_every_model_fits_as_often_as_it_says(node_with: Nodes
         assert node.fake.vnpus() == ()
 
 
-def test_a_vnpu_whose_template_is_not_told_is_removed_all_the_same(node: Node) -> None:
+def test_a_vnpu_whose_template_is_not_named_is_removed_all_the_same(node: Node) -> None:
     """It would be taken for gone by who removes it, and its cores be lost."""
     live = node.backend.create(WANTED)
     with node.fake.changing() as state:

@@ -15,11 +15,11 @@ from tests.agent.places import NPU, MakeBackend
 
 
 def silenced(patch: pytest.MonkeyPatch, backend: SimulatedBackend) -> None:
-    """Have the driver tell no templates."""
-    told = backend.partitions
+    """Have the driver name no templates."""
+    named = backend.partitions
 
     def untold(cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
-        return tuple(replace(each, profile="") for each in told(cards))
+        return tuple(replace(each, profile="") for each in named(cards))
 
     patch.setattr(backend, "partitions", untold)
 
