@@ -108,7 +108,9 @@ async def test_a_sick_card_shows_in_the_claims_that_use_it(make_node: MakeNode, 
                 state["faults"]["lost"] = lost
             found = await eventually(
                 lambda: entries(node.api, claims[0]),
-                lambda now, wanted=wanted: states(now[f"{GPU}/gpu-0"]).get("Healthy") == wanted,
+                lambda now, wanted=wanted: (
+                    f"{GPU}/gpu-0" in now and states(now[f"{GPU}/gpu-0"]).get("Healthy") == wanted
+                ),
             )
             assert states(found[f"{GPU}/gpu-0"])["Ready"] == ("True", "Prepared")
         assert "Healthy" not in states((await entries(node.api, claims[1]))[f"{GPU}/gpu-1"])
