@@ -1,7 +1,5 @@
 """What the driver does after it was given up, and what an object says by the time that its cut is over."""
 
-import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -73,36 +71,3 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
         await worker.round()
         status = node.status(item)
         assert (status["phase"], status["observedGeneration"]) == ("Ready", 2)
-
-
-async def test_an_agent_that_ends_keeps_its_card_until_the_driver_is_back(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next one would look at the card before the partition is there, and forget whose it is."""
-    backend = make_backend(cards=[H100])
-    begun, going_on, over = threading.Event(), threading.Event(), threading.Event()
-    create = backend.create
-
-    def slow(place: PartitionPlace) -> LivePartition:
-        begun.set()
-        going_on.wait(5)
-        try:
-            return create(place)
-        finally:
-            over.set()
-
-    monkeypatch.setattr(backend, "create", slow)
-    async with one_card(tmp_path, backend) as node, one_card(tmp_path, backend) as other:
-        item = node.partition("p1")
-        working = asyncio.create_task(node.work())
-        assert await asyncio.to_thread(begun.wait, 5)
-        working.cancel()
-        other.api.items.update(node.api.items)
-        other.delete(item)
-        removing = asyncio.create_task(other.work())
-        await asyncio.sleep(0.1)
-        going_on.set()
-        await asyncio.wait({working})
-        await removing
-        assert await asyncio.to_thread(over.wait, 5)
-        assert await other.live() == ()

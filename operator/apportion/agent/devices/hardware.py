@@ -268,17 +268,14 @@ class Hardware:
         """Return what a call that changes a card answers, while no other call changes it.
 
         One that is overdue may still do its work. Until it is back, the card is neither changed nor asked, so that nothing is taken for
-        done or undone before the hardware is read. A caller that is cancelled ends after it, and keeps its locks until then.
+        done or undone before the hardware is read. A caller that is cancelled leaves the change to its end.
         """
         changing = asyncio.ensure_future(self._changed(card, act, seconds or self._longest_change))
         self._changing.add(changing)
         changing.add_done_callback(self._changing.discard)
         # Its error is nobody's when the caller is gone.
         changing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        try:
-            return await asyncio.shield(changing)
-        finally:
-            await asyncio.wait({changing})
+        return await asyncio.shield(changing)
 
     async def _changed(self, card: str, act: Callable[[Backend], R], seconds: float) -> R:
         backend = self._backend(card)
