@@ -38,8 +38,10 @@ def ladder_of(group: WaitingGroup, policy: AllocationPolicySpec, snapshot: Snaps
 def _node(uid: str, snapshot: Snapshot) -> str | None:
     """Return the node of a pod of the group, bound or allocated; a group is decided in steps, so that the pod may be gone."""
     pod = snapshot.pods.get(uid)
-    if pod is None or pod.node is not None:
-        return pod.node if pod is not None else None
+    if pod is None:
+        return None
+    if pod.node is not None:
+        return pod.node
     for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:

@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.nodeconstraints import against
-from apportion.dra.pod import NO_RELATIONS, Pod
+from apportion.dra.pod import Pod
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.neighbours import are_related
 from apportion.scheduling.podneeds import copies, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -33,7 +34,7 @@ class MemberDemands:
         self._placed: dict[str, dict[int, list[Pod]]] = {}
         """The pods of served members, by node and member."""
         self._nodes: dict[int, str] = {}
-        self._related = any(pod.relations is not NO_RELATIONS for each in demands for pod in each.pods)
+        self._related = are_related(pod for each in demands for pod in each.pods)
         """Whether pods may be kept from a node by others of the group: most ask nothing of their neighbours."""
         self._seen = snapshot.changes.hosts.end
 

@@ -6,12 +6,12 @@ selection are counted once, and then as they change.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.pod import Pod
+from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import HostPort, PodSelection, PodTerm, Spread
 
 MOST_COUNTED = 256
@@ -189,6 +189,11 @@ class Neighbours:
         if pod is None or pod.finished:
             return None
         return self._node_of(pod) or self._placed.get(uid)
+
+
+def are_related(pods: Iterable[Pod]) -> bool:
+    """Say whether any pod asks something of its neighbours; most do not."""
+    return any(pod.relations is not NO_RELATIONS for pod in pods)
 
 
 def are_apart(one: Pod, other: Pod) -> bool:

@@ -15,14 +15,14 @@ from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.api.contract import HELD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
-from apportion.dra.pod import NO_RELATIONS, Pod
+from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.neighbours import are_apart
+from apportion.scheduling.neighbours import are_apart, are_related
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -160,7 +160,7 @@ class _NodeDemands:
 
     def __post_init__(self) -> None:
         """Look once at all pods."""
-        self.related = any(pod.relations is not NO_RELATIONS for each in self.demands for pod in each.pods)
+        self.related = are_related(pod for each in self.demands for pod in each.pods)
 
     def nodes(self, member: int) -> Sequence[str]:
         """Return the nodes that could take a member's pods if nothing else ran there."""
@@ -173,11 +173,8 @@ class _NodeDemands:
     def has_room(self, member: int, node: str, ended: int, placed: Sequence[int]) -> bool:
         """Say whether a node has room for a member's pods after so many endings, beside the members `placed` there."""
         if placed and self.related:
-            own, there = (
-                self.demands[member].pods,
-                [pod for each in placed for pod in self.demands[each].pods],
-            )
-            if any(are_apart(pod, other) for pod in own for other in there):
+            there = [pod for each in placed for pod in self.demands[each].pods]
+            if any(are_apart(pod, other) for pod in self.demands[member].pods for other in there):
                 return False
         beside = [self._wanted(each) for each in placed]
         freed = self.endings[node].requests[:ended]

@@ -201,14 +201,9 @@ class VictimSearch:
     def _read(self, asking: _Asking, attempt: Attempt, node: str, wanted: Iterable[str]) -> PossibleVictims:
         """Return who may go on a node as it is now."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
-        demand, own, capacity = (
-            asking.preemptor.demand,
-            asking.claims[node],
-            self._decider.candidates.capacity(),
-        )
-        return self._holders.read(
-            demand, node, own, capacity, rule, attempt.reclaim, self._cooldown.spared, wanted
-        )
+        demand, own = asking.preemptor.demand, asking.claims[node]
+        capacity, spared = self._decider.candidates.capacity(), self._cooldown.spared
+        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, wanted)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""
