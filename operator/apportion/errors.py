@@ -96,7 +96,7 @@ class HardwareError(ApportionError):
 
 
 class Busy(HardwareError):  # noqa: N818
-    """A process still uses the partition."""
+    """A process still uses the partition, or the driver did not answer in time and may still act."""
 
 
 class NoRoom(HardwareError):  # noqa: N818

@@ -172,6 +172,7 @@ def test_what_a_container_uses_is_not_destroyed(node: Node) -> None:
     ("code", "kind"),
     [
         (-8006, Busy),
+        (-8011, Busy),
         (-8012, Busy),
         (-8017, Busy),
         (-8008, Lost),

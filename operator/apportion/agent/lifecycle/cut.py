@@ -220,9 +220,10 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         await asyncio.to_thread(context.begun.note, row.uid)
         try:
             found = await context.hardware.create(row.place)
-        except (NoRoom, Unsupported):
-            # Any other refusal leaves the row: a driver that timed out, or said nothing, may make it after all.
-            if row.place not in await context.live(row.place.card):
+        except HardwareError as error:
+            # A driver that timed out, or did not answer, may make it after all: the row says whose it is then.
+            unknown = isinstance(error, Busy | Lost)
+            if not unknown and row.place not in await context.live(row.place.card):
                 # Nothing was made: a later try may take another place.
                 await asyncio.to_thread(context.journal.drop_partition, row.uid)
                 context.begun.forget(row.uid)

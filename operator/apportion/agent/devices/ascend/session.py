@@ -54,6 +54,7 @@ _KINDS: Mapping[int, type[HardwareError]] = {
     TIME_OUT: Busy,
     -8007: Lost,
     -8008: Lost,
+    -8011: Busy,
     -8012: Busy,
     BUSY_OR_IN_CONTAINER: Busy,
     -8017: Busy,
