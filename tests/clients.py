@@ -11,9 +11,11 @@ from apportion.cluster.client import Client
 
 
 @pytest.fixture
-async def unanswered() -> AsyncIterator[Client]:
+async def unanswered(authority: str) -> AsyncIterator[Client]:
     """Talk to nobody: what is written fails after the pass that decided it."""
-    settings = Configuration(host="http://127.0.0.1:1")  # reserved, nothing listens there
+    settings = Configuration(
+        host="http://127.0.0.1:1", ssl_ca_cert=authority
+    )  # reserved, nothing listens there
     before = asyncio.all_tasks()
     async with Client(settings, patience=1.0, manager="apportion-operator") as made:
         yield made
@@ -24,7 +26,7 @@ async def unanswered() -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def silent() -> AsyncIterator[Client]:
+async def silent(authority: str) -> AsyncIterator[Client]:
     """Talk to somebody who listens and never answers: what is written stays under way."""
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,7 +36,7 @@ async def silent() -> AsyncIterator[Client]:
     before = asyncio.all_tasks()
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
-    settings = Configuration(host=f"http://{host}:{port}")
+    settings = Configuration(host=f"http://{host}:{port}", ssl_ca_cert=authority)
     async with Client(settings, patience=60.0, manager="apportion-operator") as made:
         yield made
     server.close()

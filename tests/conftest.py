@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from testbed.backup import ETCDUTL
 from testbed.binaries import Binaries, provide
+from testbed.certificates import Authority
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
 from testbed.kueue import PROGRAM as KUEUE
@@ -123,6 +124,12 @@ async def _node_binaries() -> Binaries | str:
         return await provide(DEFAULT, NODE, console=Console(stderr=True))
     except MissingBinariesError as error:
         pytest.exit(str(error), returncode=1)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the file of a certificate authority: a client without one reads all of the machine's, which takes longer than a test."""
+    return str(Authority(tmp_path_factory.mktemp("authority")).certificate)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ import asyncio
 import math
 from itertools import count, islice
 
+import pytest
 from structlog.testing import capture_logs
 
 from apportion.api.contract import KEEP_FOR
@@ -97,6 +98,7 @@ async def test_what_is_reserved_for_a_pod_that_goes_is_free_wherever_the_lease_i
             return
 
 
+@pytest.mark.slow
 async def test_a_quota_counts_what_was_allocated_wherever_the_lease_is_lost(unanswered: Client) -> None:
     """The first pass counts what all claims have, a few at once, and ends between two of its steps."""
     for steps in count(1):

@@ -43,6 +43,7 @@ async def test_a_status_says_whose_a_partition_is_until_its_card_answers(
             assert await node.live() == (made,)
 
 
+@pytest.mark.slow
 async def test_an_object_stays_until_the_card_says_that_its_partition_is_gone(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

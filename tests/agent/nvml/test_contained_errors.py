@@ -56,6 +56,7 @@ def test_a_contained_error_marks_the_partition_that_it_hit(node: Node) -> None:
     assert errors.all() == {}
 
 
+@pytest.mark.slow
 def test_memory_errors_beyond_the_contained_ones_make_the_gpu_sick(node: Node, tmp_path: Path) -> None:
     """Also after a restart, which forgets neither; a reset begins to count anew."""
     errors = StickyErrors(tmp_path / "sick", "boot")
@@ -72,6 +73,7 @@ def test_memory_errors_beyond_the_contained_ones_make_the_gpu_sick(node: Node, t
     assert backend.health() == {"gpu-0": Health.SICK}
 
 
+@pytest.mark.slow
 def test_a_contained_error_excuses_no_other_error_of_its_gpu(node: Node, tmp_path: Path) -> None:
     """Neither those before it, nor one of the same moment; also after a restart, which reads the counter before any event."""
     for own_before, own_with_it in ((3, 0), (0, 1)):
@@ -90,6 +92,7 @@ def test_a_contained_error_excuses_no_other_error_of_its_gpu(node: Node, tmp_pat
         assert backend.health() == {}
 
 
+@pytest.mark.slow
 def test_every_contained_error_is_excused_once(node: Node) -> None:
     """Those of two partitions are two; one that several channels of a partition report is one."""
     backend = backend_of(node, StickyErrors())
@@ -139,6 +142,7 @@ def test_an_error_that_hit_nobody_knows_whom_makes_the_gpu_sick(node: Node, call
     assert backend.health() == {"gpu-0": Health.SICK}
 
 
+@pytest.mark.slow
 def test_an_error_that_is_not_contained_makes_the_gpu_sick_wherever_it_was_seen(node: Node) -> None:
     """XID 95: the ids say where it was seen, not what it spares."""
     backend = backend_of(node, StickyErrors())
