@@ -51,7 +51,7 @@ def step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str]
             made.claim(f"c{what[0]}", uid=uid, annotations={GATE: "Immediate"})
         case "allocate":
             made.allocate(made.claim(f"c{what[0]}", uid=uid), "n1", "gpu-0")
-        case "assume" if claim is not None:
+        case "assume" if claim is not None and snapshot.assumed.get(claim.uid) is None:
             snapshot.assume(claim, Allocation.from_json({"devices": {"results": []}}))
         case "forget":
             assumption = snapshot.assumed.get(uid)

@@ -170,3 +170,23 @@ async def test_a_write_that_fails_within_a_pass_costs_nobody_what_is_kept(unansw
         assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
         at += 1
     assert steps > 4
+
+
+async def test_who_was_served_elsewhere_is_not_served_twice_when_the_evicted_are_gone(silent: Client) -> None:
+    """The first write is still under way: its devices would be given to others, and both would have them."""
+    made = trial(silent, 1, nodes=2)
+    holds(made.world, "low", 0)
+    holds(made.world, "other", 0, node="n2", priority=9)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes()
+    assert made.evicted == ["low"]
+    ends(made.world, "other")
+    made.cycle.once()
+    assert made.world.places() == {"low": "n1", "high": "n2"}
+    ends(made.world, "low")
+    waits(made.world, "late", 1)
+    for _ in range(3):
+        made.cycle.once()
+    assert made.world.places() == {"high": "n2"}
+    await made.passes()
+    assert made.world.places() == {"high": "n2", "late": "n1"}

@@ -71,8 +71,14 @@ class AssumedAllocations:
         """How many assumptions each pod of a group waits for, by group."""
 
     def assume(self, uid: str, allocation: Allocation, pods: Iterable[Pod] = ()) -> Assumption:
-        """Count the allocation as taken from now on; `pods`: those that name the claim."""
-        self.forget(uid)
+        """Count the allocation as taken from now on; `pods`: those that name the claim.
+
+        Raises RuntimeError where a former decision still counts: its devices would be free while it may be written. Nobody decides twice.
+        """
+        if uid in self._open:
+            raise RuntimeError(
+                f"claim {uid} is decided a second time while the first decision may be written"
+            )
         members = tuple(((pod.namespace, pod.group.name), pod.uid) for pod in pods if pod.group is not None)
         made = self._open[uid] = Assumption(uid, allocation, members=members)
         for group, pod in members:

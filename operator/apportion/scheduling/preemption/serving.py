@@ -32,11 +32,18 @@ class Serving:
         self._is_begun = is_begun
 
     def may_be_asked(self, preemption: Preemption) -> bool:
-        """Say whether those that wait do so as they did, and nothing that was written for them has just failed."""
-        return all(
-            is_current(member, self._snapshot) and not self._decider.writes.paused(member.key)
+        """Say whether some still wait, do so as they did, and nothing that was written for them has just failed.
+
+        The queue may have served them by other devices meanwhile: decided anew, these would be free while they are being written.
+        """
+        waiting = [
+            member
             for member in preemption.preemptor.members
             if self._snapshot.allocation(member.claims[0]) is None
+        ]
+        return bool(waiting) and all(
+            is_current(member, self._snapshot) and not self._decider.writes.paused(member.key)
+            for member in waiting
         )
 
     def serve(self, preemption: Preemption, capacity: HostCapacity) -> bool:
