@@ -32,12 +32,20 @@ def soak(
         Path | None,
         typer.Option(help="Where all logs are kept when something is wrong; a new folder if not given."),
     ] = None,
+    administered: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option(
+            "--administered", help="Policies, quotas, layouts and labels change meanwhile, cards fall sick."
+        ),
+    ] = False,
 ) -> None:
     """Load and disturb two operators and four agents, and check invariants each second; exit 1 on any violation."""
     kept = logs if logs is not None else Path(tempfile.gettempdir(), f"soak-{secrets.token_hex(4)}")
     chosen = seed if seed is not None else secrets.randbelow(10**6)
     seconds = hours * 3600 if minutes is None else minutes * 60
-    result = asyncio.run(_run(seconds, chosen, kubernetes, kept, Console(stderr=True)))
+    result = asyncio.run(
+        _run(seconds, chosen, kubernetes, kept, Console(stderr=True), administered=administered)
+    )
     Console(width=_WIDTH).print(figures(result))
     for text in result.problems:
         print(text, file=sys.stderr)
@@ -47,7 +55,9 @@ def soak(
         sys.exit(1)
 
 
-async def _run(seconds: float, seed: int, version: str, logs: Path, console: Console) -> SoakResult:
+async def _run(
+    seconds: float, seed: int, version: str, logs: Path, console: Console, *, administered: bool
+) -> SoakResult:
     binaries = await provide(version, console=console)
     with Progress(
         TextColumn("soak"),
@@ -75,5 +85,13 @@ async def _run(seconds: float, seed: int, version: str, logs: Path, console: Con
                 minute = int(elapsed // 60)
                 console.print(f"minute {minute}: {said}", highlight=False)
 
-        run = SoakRun(binaries, seconds=seconds, seed=seed, version=version, show=show, logs=logs)
+        run = SoakRun(
+            binaries,
+            seconds=seconds,
+            seed=seed,
+            version=version,
+            show=show,
+            logs=logs,
+            administered=administered,
+        )
         return await run.run()

@@ -35,11 +35,12 @@ _RESOURCE = "/apis/resource.k8s.io/v1"
 class Churn:
     """Makes units and deletes others. `made` counts the pods that were made, `forced` those that were deleted by force."""
 
-    def __init__(self, cluster: ControlPlane, choose: random.Random) -> None:
+    def __init__(self, cluster: ControlPlane, choose: random.Random, *, preempting: bool = False) -> None:
         self.made = 0
         self.forced = 0
         self.namespaces: list[str] = []
         """The first one has the gate."""
+        self._preempting = preempting
         self._cluster = cluster
         self._choose = choose
         self._live: list[tuple[str, Unit]] = []
@@ -49,8 +50,9 @@ class Churn:
         """Make namespaces, templates, the policy, classes of priority, and the claims of others."""
         api = self._cluster.api
         for name, value in (*workload.PRIORITIES.items(), (workload.URGENT, 10_000)):
+            policy = "PreemptLowerPriority" if self._preempting else "Never"
             await api.create(
-                _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
+                _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
             )
         await api.create(_POLICIES, workload.POLICY)
         managed = {"apportion.dev/managed": "true"}

@@ -19,6 +19,7 @@ from testbed.controlplane import ControlPlane
 from testbed.faultyproxy import FaultyProxy
 from testbed.installation import Installation
 from testbed.soak import workload
+from testbed.soak.administration import Administration
 from testbed.soak.churn import Churn
 from testbed.soak.disturbances import Disturbances
 from testbed.soak.ending import complaints, end
@@ -26,6 +27,7 @@ from testbed.soak.keeping import keep
 from testbed.soak.observer import LOOK_SECONDS, Observer
 from testbed.soak.result import SoakResult
 
+_MANIFESTS: Final = Path(__file__).parent / "manifests"
 _OPERATORS: Final = 2
 _STOP_SECONDS: Final = 1.5
 """How long containers take to end."""
@@ -45,9 +47,11 @@ class SoakRun:
         version: str,
         show: Show = lambda _: None,
         logs: Path | None = None,
+        administered: bool = False,
     ) -> None:
         """`logs`: where all logs are copied to when something is not as it must be."""
         self._logs = logs
+        self._administered = administered
         self._binaries = binaries
         self._seconds = seconds
         self._version = version
@@ -69,6 +73,7 @@ class SoakRun:
                     cluster,
                     workload.nodes(),
                     operators=_OPERATORS,
+                    manifests=_MANIFESTS,
                     operator_options=("--lease-duration", "9"),
                     kubelet_options={"stop_seconds": _STOP_SECONDS},
                     proxies=proxies[:_OPERATORS],
@@ -76,7 +81,8 @@ class SoakRun:
                 )
             )
             checker = await enter(Checker(installation))
-            churn = Churn(cluster, _random(seed))
+            churn = Churn(cluster, _random(seed), preempting=self._administered)
+            self._administration = Administration(cluster, installation, checker, _random(seed + 2))
             disturbances = Disturbances(cluster, installation, checker, proxies, churn, _random(seed + 1))
             observer = Observer(installation, checker)
             await churn.prepare()
@@ -97,7 +103,12 @@ class SoakRun:
     async def _load(self, churn: Churn, disturbances: Disturbances) -> None:
         began = time.monotonic()
         async with _meanwhile(churn.run()):
-            await disturbances.run(self._seconds)
+            if self._administered:
+                async with _meanwhile(self._administration.run()):
+                    await disturbances.run(self._seconds)
+                await self._administration.undo()
+            else:
+                await disturbances.run(self._seconds)
         self.result.loaded = time.monotonic() - began
 
     async def _observe(
@@ -105,6 +116,7 @@ class SoakRun:
     ) -> None:
         while True:
             observer.look()
+            self._administration.look()
             self._read(observer, checker, churn, disturbances)
             self._show(self.result)
             await asyncio.sleep(LOOK_SECONDS)
@@ -113,9 +125,9 @@ class SoakRun:
         result = self.result
         result.pods, result.forced = churn.made, churn.forced
         result.served, result.allocations = observer.served, checker.allocations
-        result.disturbances = dict(disturbances.counts)
+        result.disturbances = dict(disturbances.counts + self._administration.counts)
         result.faults = {fault.name: count for fault, count in disturbances.faults.items()}
-        result.violations = observer.violations
+        result.violations = [*observer.violations, *sorted(self._administration.violations)]
 
 
 @asynccontextmanager
