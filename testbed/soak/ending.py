@@ -60,9 +60,29 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
     await churn.make(gated, Unit((), tuple(workload.last_pods())))
     left = await _until_none(waiting) or await _until_none(checker.at_rest)
     if left:
-        return left
+        return left + await _said(installation, gated)
     await churn.delete_all()
     return await _until_none(objects)
+
+
+async def _said(installation: Installation, namespace: str) -> list[str]:
+    """Return what Events say of the pods and claims of a namespace, what is held beside allocations, and which devices have taints."""
+    read = installation.cluster.api.items
+    events, _ = await read(f"/api/v1/namespaces/{namespace}/events")
+    holds, _ = await read("/apis/apportion.dev/v1alpha1/deviceholds")
+    slices, _ = await read("/apis/resource.k8s.io/v1/resourceslices")
+    said = [
+        f"{each['involvedObject']['name']}: {each['reason']}: {each['message']}"
+        for each in events
+        if each.get("reportingComponent", "").startswith("apportion") and each["type"] == "Warning"
+    ]
+    tainted = [
+        f"{device['name']} of {piece['spec']['pool']['name']}: {device['taints']}"
+        for piece in slices
+        for device in piece["spec"].get("devices") or ()
+        if any(not taint["key"].endswith("/guard") for taint in device.get("taints") or ())
+    ]
+    return said[-20:] + [f"held: {each['spec']}" for each in holds] + tainted[:20]
 
 
 def complaints(installation: Installation) -> list[str]:
