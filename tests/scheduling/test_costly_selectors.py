@@ -251,3 +251,24 @@ async def test_nobody_goes_for_a_claim_whose_selectors_cost_too_much(unanswered:
         cycle.once()
     assert len(evaluated) == spent
     assert evictor.evicted == []
+
+
+@pytest.mark.parametrize("new", ["n1", "n2"])
+async def test_an_attribute_of_a_newer_release_is_an_error_on_its_own_device_alone(
+    unanswered: Client, new: str
+) -> None:
+    """Whichever is evaluated first: others with the same model are given, and the device itself is not, as with kube-scheduler."""
+    model = {"model": {"string": "H100-SXM5"}}
+    world = ObservedCluster()
+    world.device_class("gpu", f'device.attributes["{GPU}"].model.matches("^(A|H)100-SXM.*")')
+    for name in ("n1", "n2"):
+        world.node(name)
+        attributes = model | ({"speed": {"float": "1.5"}} if name == new else {})
+        devices = [{"name": "gpu-0", "attributes": attributes}]
+        world.slice(name, f"{name}-devices", {"devices": devices}, 1)
+    for name in ("first", "second"):
+        world.wait_for(name, request("gpu"))
+
+    world.cycle(unanswered).once()
+
+    assert set(world.places().values()) == {"n1", "n2"} - {new}

@@ -85,9 +85,7 @@ class Preparation:
         if found is not None:
             return found
         made: list[Measured] = []
-        if device.unsupported:
-            made.append((results.evaluate(device), 0))
-        elif results.heavy:
+        if results.heavy:
             yield lambda: made.append(results.measure(device))
         else:
             made.append(results.measure(device))

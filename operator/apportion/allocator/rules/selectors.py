@@ -115,6 +115,9 @@ class SelectorResults:
 
     def measured(self, device: Device) -> Measured | None:
         """Return what was measured on a device with equal values; None where nothing was."""
+        if device.unsupported:
+            # Its error is its own: others with equal values of what the selector reads have their attributes whole.
+            return self.evaluate(device), 0
         found = self._measured.get(self.read_of(device))
         return None if found is None else found[1]
 
