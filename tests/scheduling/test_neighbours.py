@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import PODS
+from apportion.cluster.kinds import NODES, PODS
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
 from tests.steps import steps
@@ -121,6 +121,73 @@ async def test_hard_spread_is_kept(unanswered: Client, skew: int, node: str | No
     }
     found = place(world, unanswered, {"topologySpreadConstraints": [constraint]}, {"app": "web"})
     assert found == node if node else found is not None
+
+
+def spread(**constraint: Json | int | str) -> Json:
+    own = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}
+    return {"topologySpreadConstraints": [own | constraint]}
+
+
+async def test_a_pod_that_is_being_deleted_is_not_counted_by_a_spread(unanswered: Client) -> None:
+    """On a lost node it stays until somebody deletes it by force, and kube-scheduler counts it no more: who waits is asked about then."""
+    world = zones(n1="a")
+    world.node("n2", cpu="64", **{ZONE: "b"})
+    lost = neighbour(world, "lost", "n1")
+    world.wait_for("c", request("gpu"), spec=spread())
+    pod = world.seen[PODS, "team", "c"]
+    pod["metadata"]["labels"] = {"app": "web"}
+    world.see(PODS, pod)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+
+    lost["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+    world.see(PODS, lost)
+    cycle.once()
+
+    assert world.places() == {"c": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("policies", "node"),
+    [
+        ({}, None),
+        ({"nodeTaintsPolicy": "Honor"}, "n1"),
+        ({"nodeTaintsPolicy": "Ignore"}, None),
+        ({"nodeTaintsPolicy": "Honor", "minDomains": 2}, None),
+    ],
+)
+async def test_a_spread_says_whether_tainted_nodes_count(
+    unanswered: Client, policies: Json, node: str | None
+) -> None:
+    """Zone a has a pod already, and zone b, where nobody may go, none."""
+    world = zones(n1="a")
+    tainted = world.node("n2", cpu="64", **{ZONE: "b"})
+    tainted["spec"] = {"taints": [{"key": "control-plane", "effect": "NoSchedule"}]}
+    world.see(NODES, tainted)
+    neighbour(world, "web", "n1")
+    assert place(world, unanswered, spread(**policies), {"app": "web"}) == node
+
+
+@pytest.mark.parametrize(("policies", "node"), [({}, "n1"), ({"nodeAffinityPolicy": "Ignore"}, None)])
+async def test_a_spread_says_whether_nodes_count_that_the_pod_excludes(
+    unanswered: Client, policies: Json, node: str | None
+) -> None:
+    """Without a policy only those count that its selector and affinity allow."""
+    world = zones(n1="a", n2="b")
+    neighbour(world, "web", "n1")
+    spec = {"nodeSelector": {HOST: "n1"}, **spread(**policies)}
+    assert place(world, unanswered, spec, {"app": "web"}) == node
+
+
+async def test_a_node_without_the_label_of_another_constraint_is_in_no_domain(unanswered: Client) -> None:
+    """A zone whose nodes are in no rack is none for a pod that is spread over racks, too."""
+    world = zones(n1="a", n2="b")
+    world.node("n1", cpu="64", **{ZONE: "a", "rack": "r1"})
+    neighbour(world, "web", "n1")
+    racks = spread(topologyKey="rack", maxSkew=5)["topologySpreadConstraints"]
+    spec = {"topologySpreadConstraints": [*spread()["topologySpreadConstraints"], *racks]}
+    assert place(world, unanswered, spec, {"app": "web"}) == "n1"
 
 
 async def test_a_node_has_each_host_port_once(unanswered: Client) -> None:

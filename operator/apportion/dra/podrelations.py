@@ -23,10 +23,14 @@ class PodSelection:
     """None: all."""
     labels: tuple[Requirement, ...] | None
     """None: no pod."""
+    terminating: bool = True
+    """Whether it selects pods that are being deleted."""
 
-    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+    def matches(self, namespace: str, labels: Mapping[str, str], *, deleting: bool = False) -> bool:
         """Say whether it selects a pod."""
         if self.labels is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        if deleting and not self.terminating:
             return False
         return all(requirement.matches(labels.get(requirement.key)) for requirement in self.labels)
 
@@ -47,6 +51,10 @@ class Spread:
     pods: PodSelection
     most_skew: int
     least_domains: int = 1
+    any_affinity: bool = False
+    """Whether nodes count that the pod's selector or affinity excludes (`nodeAffinityPolicy: Ignore`)."""
+    any_taint: bool = True
+    """Whether nodes count whose taints the pod does not tolerate (`nodeTaintsPolicy: Ignore`, the default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,12 @@ def _spreads(spec: Json, namespace: str) -> Iterator[Spread]:
         if row.get("whenUnsatisfiable") == "DoNotSchedule":
             yield Spread(
                 reading.text(row, "topologyKey", at=path),
-                PodSelection(frozenset({namespace}), _labels(row, path)),
+                # A pod that is being deleted counts no more (podtopologyspread, `countPodsMatchSelector`): on a lost node it stays.
+                PodSelection(frozenset({namespace}), _labels(row, path), terminating=False),
                 reading.number(row, "maxSkew", at=path, default=1),
                 reading.number(row, "minDomains", at=path, default=1),
+                any_affinity=row.get("nodeAffinityPolicy") == "Ignore",
+                any_taint=row.get("nodeTaintsPolicy") != "Honor",
             )
 
 

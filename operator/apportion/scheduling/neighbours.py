@@ -13,6 +13,7 @@ from typing import TypeAlias
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import HostPort, PodSelection, PodTerm, Spread
+from apportion.dra.taint import untolerated
 
 MOST_COUNTED = 256
 """Selections of pods that are counted; the oldest is dropped."""
@@ -111,7 +112,7 @@ class Neighbours:
         """Return the nodes in whose domain one pod more would be too many, and those in no domain."""
         domains, counted = self._by_value(spread.topology_key), self._nodes(spread.pods, pod)
         eligible = {
-            value: [name for name in names if self._is_eligible(pod, name)]
+            value: [name for name in names if self._is_eligible(pod, name, spread)]
             for value, names in domains.items()
         }
         counts = {value: sum(counted[name] for name in names) for value, names in eligible.items() if names}
@@ -122,10 +123,16 @@ class Neighbours:
         ]
         return frozenset(node.name for node in self._snapshot.nodes.values()) - frozenset().union(*allowed)
 
-    def _is_eligible(self, pod: Pod, name: str) -> bool:
-        """Say whether the pod's selector and affinity allow a node (nodeAffinityPolicy: Honor)."""
+    def _is_eligible(self, pod: Pod, name: str, spread: Spread) -> bool:
+        """Say whether pods on a node count for a constraint (podtopologyspread, `calPreFilterState`)."""
         node = self._snapshot.node(name)
-        if node is None or any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        if node is None or any(each.topology_key not in node.labels for each in pod.relations.spread):
+            return False
+        if not spread.any_taint and untolerated(node.taints, pod.tolerations) is not None:
+            return False
+        if spread.any_affinity:
+            return True
+        if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
             return False
         return pod.affinity is None or any(term.matches(name, node.labels) for term in pod.affinity)
 
@@ -218,5 +225,5 @@ def _both(first: PodSelection, second: PodSelection) -> PodSelection:
 def _matches(key: _Key, pod: Pod) -> bool:
     """Say whether a pod is selected, or takes one of these ports."""
     if isinstance(key, PodSelection):
-        return key.matches(pod.namespace, pod.labels)
+        return key.matches(pod.namespace, pod.labels, deleting=pod.deleting)
     return any(one.conflicts(taken) for one in key for taken in pod.relations.ports)

@@ -80,7 +80,8 @@ class PodIndex:
         if new.node is None and (old is None or old.node is None):
             return False
         if old is not None and old.node is not None:
-            if old.node == new.node and old.labels == new.labels and old.requests == new.requests:
+            same = old.node == new.node and old.deleting == new.deleting
+            if same and old.labels == new.labels and old.requests == new.requests:
                 return False
             if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
                 return True
@@ -169,7 +170,9 @@ def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
 
 def _is_selected(pod: Pod | None, selection: PodSelection) -> bool:
     """Say whether a pod that has a node is selected."""
-    return pod is not None and pod.node is not None and selection.matches(pod.namespace, pod.labels)
+    if pod is None or pod.node is None:
+        return False
+    return selection.matches(pod.namespace, pod.labels, deleting=pod.deleting)
 
 
 def _gated(pod: Pod | None) -> bool:
