@@ -87,3 +87,14 @@ def test_nested_values_of_a_usual_size_are_compared() -> None:
     """The bound is far away from what anybody writes."""
     assert outcome(nested(3, TEN, "@ == @ && @ in [@] && [@].indexOf(@) == 0")) is True
     assert outcome('"%s".format([[device.driver, "a"]]).size() > 0') is True
+
+
+@pytest.mark.parametrize(
+    "former", ["{#: #}", "[{#: #}]", "#.transformMap(k, v, #).transformMap(k, v, {#: #})"]
+)
+def test_types_that_outgrow_their_selector_are_refused(former: str) -> None:
+    """Each variable is a map of two of the one before: twenty of them, and the types have a million parts, though no value has more than two."""
+    start = time.process_time()
+    assert "nested too deeply" in str(outcome(nested(25, former, "true", "{1: 1}")))
+    assert time.process_time() - start < 10
+    assert "nested too deeply" not in str(outcome(nested(5, former, "@.size() > 0", "{1: 1}")))

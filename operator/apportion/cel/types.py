@@ -7,6 +7,7 @@ the assignability rules of the CEL checker (unification with type parameters; `d
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,21 @@ def _parse(tokens: list[str]) -> tuple[Type, list[str]]:
     return Type(name, tuple(params)), rest
 
 
+MOST_STEPS: Final = 200_000
+"""Parts of types that one check may visit; expressions of the API's length need a seventh of that."""
+
+
+class TooLarge(Exception):  # noqa: N818 - becomes a SelectorError
+    """The types of an expression have too many parts: each of twenty variables may be a map of two of the one before."""
+
+
 class Unifier:
     """The types to which type parameters are bound while an expression is checked."""
 
     def __init__(self) -> None:
         self.bound: dict[Type, Type] = {}
         self._fresh = 0
+        self._steps = 0
 
     def fresh(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         """Copy the types of a declaration with new type parameters."""
@@ -119,7 +129,8 @@ class Unifier:
         return False
 
     def resolve(self, item: Type, *, final: bool = False) -> Type:
-        """Replace bound type parameters; with `final`, unbound ones become dyn."""
+        """Replace bound type parameters; with `final`, unbound ones become dyn. Raises TooLarge, as all of this does."""
+        self._step()
         if item.is_param:
             found = self.bound.get(item)
             if found is not None:
@@ -129,7 +140,13 @@ class Unifier:
             return item
         return Type(item.name, tuple(self.resolve(inner, final=final) for inner in item.params))
 
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooLarge
+
     def _fits(self, actual: Type, formal: Type) -> bool:
+        self._step()
         if formal.is_param:
             valid = self._bind(formal, actual)
             if valid is not None:
@@ -169,6 +186,7 @@ class Unifier:
         return True
 
     def _occurs(self, param: Type, inside: Type) -> bool:
+        self._step()
         if param == inside:
             return True
         if inside.is_param:

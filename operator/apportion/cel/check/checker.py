@@ -25,6 +25,7 @@ from apportion.cel.types import (
     NULL,
     STRING,
     UINT,
+    TooLarge,
     Type,
     list_of,
     map_of,
@@ -48,9 +49,9 @@ def check(text: str, root: Node) -> Checked:
     checker = _Checker(text, root)
     try:
         result = checker.visit(root)
-    except RecursionError:
+        checker.finish()
+    except (RecursionError, TooLarge):
         raise SelectorError("compilation failed: the expression is nested too deeply") from None
-    checker.finish()
     final = checker.unifier.resolve(result, final=True)
     if final not in (BOOL, DYN):
         raise SelectorError(f"must evaluate to bool or the unknown type, not {_declared(final)}")
