@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from apportion.api.selector import LabelSelector
+from apportion.dra.selection import Requirement
 
 LABELS = {"zone": "a", "gpu": "h100"}
 
@@ -37,3 +38,20 @@ LABELS = {"zone": "a", "gpu": "h100"}
 def test_all_conditions_of_a_selector_must_hold(selector: dict[str, Any], chosen: bool) -> None:  # noqa: FBT001
     """NotIn and DoesNotExist hold for a label that is not there; In does not."""
     assert LabelSelector.from_json(selector).matches(LABELS) is chosen
+
+
+@pytest.mark.parametrize(
+    ("found", "bound", "greater"),
+    [
+        ("1000", "999", True),
+        ("7", "-8", True),
+        ("1_000", "999", False),
+        ("1000", " 999", False),
+        ("1000", "9_9", False),
+        ("", "0", False),
+    ],
+)
+def test_numbers_of_labels_are_those_that_kubernetes_reads(found: str, bound: str, greater: bool) -> None:  # noqa: FBT001
+    """Python reads more: a pod would be sent to a node on which kube-scheduler refuses it."""
+    assert Requirement("generation", "Gt", (bound,)).matches(found) is greater
+    assert Requirement("generation", "Lt", (found,)).matches(bound) is greater
