@@ -24,6 +24,9 @@ TRUE = [
     f'!has({D}.rack) && !("rack" in {D}) && {D}.?rack.orValue("none") == "none"',
     f'has({D}.index) && {D}[?"index"].hasValue()',
     f"{D}.`index` == 3",
+    # White space and comments may be before the question mark, as in a list of several lines.
+    f"[\n  // its number\n  ?{D}.?index,\n  ?{D}.?absent,\n] == [3]",
+    f'{D}[ ?"index"].hasValue() && {D}.\n  ?index.hasValue()',
     f'cel.bind(dra, {D}, dra.index == 3 && dra.healthy && "types" in dra)',
     # Attributes are of unknown type: numbers compare by value, other types are unequal, and no error.
     f"{D}.index == 3.0 && {D}.index == 3u && {D}.index < 3.5",

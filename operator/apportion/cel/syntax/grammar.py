@@ -41,14 +41,16 @@ BYTES_LIT.7    : /[bB]/ MLSTRING_LIT | /[bB]/ STRING_LIT
 '''.replace(r"\'", "'")  # fmt: skip
 
 _NEW: Final = r"""
-member_opt_dot : member ".?" (IDENT | QUOTED_IDENT)
-member_opt_index : member "[?" expr "]"
-opt_list_lit   : "[?" expr ("," item)* ","? "]"
+member_opt_dot : member OPT_DOT (IDENT | QUOTED_IDENT)
+member_opt_index : member OPT_BRACKET expr "]"
+opt_list_lit   : OPT_BRACKET expr ("," item)* ","? "]"
 items          : expr ("," item)* ","?
 item           : expr | opt_item
 opt_item       : "?" expr
 entry          : expr ":" expr | opt_entry
 opt_entry      : "?" expr ":" expr
+OPT_DOT        : /\.(?:[ \t\r\n\f]|\/\/[^\n]*\n)*\?/
+OPT_BRACKET    : /\[(?:[ \t\r\n\f]|\/\/[^\n]*\n)*\?/
 QUOTED_IDENT   : /`[a-zA-Z0-9_.\-\/ ]+`/
 """
 
