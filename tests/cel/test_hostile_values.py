@@ -2,6 +2,7 @@
 
 import resource
 import time
+from threading import Thread
 
 import pytest
 
@@ -98,3 +99,17 @@ def test_types_that_outgrow_their_selector_are_refused(former: str) -> None:
     assert "nested too deeply" in str(outcome(nested(25, former, "true", "{1: 1}")))
     assert time.process_time() - start < 10
     assert "nested too deeply" not in str(outcome(nested(5, former, "@.size() > 0", "{1: 1}")))
+
+
+def test_an_evaluation_in_a_thread_is_bounded_whatever_is_evaluated_meanwhile() -> None:
+    """What others visit is not counted with it, and their beginning does not begin its count anew."""
+    hostile = compile_selector(nested(9, TEN, "@ == @"))
+    small, equal = compile_selector("device.driver != ''"), compile_selector("[[1], [2]] == [[1], [2]]")
+    ended = list[tuple[bool | SelectorError, int]]()
+    thread = Thread(target=lambda: ended.append(hostile.measure(device())), daemon=True)
+    thread.start()
+    start = time.monotonic()
+    while not ended and time.monotonic() - start < 10:
+        assert small.match(device()) is True
+        assert equal.match(device()) is True
+    assert "actual cost limit exceeded" in str(ended)

@@ -5,6 +5,7 @@ bool, int, str, bytes, float and None are themselves; lists are tuples; maps are
 """
 
 from dataclasses import dataclass
+from threading import local
 from typing import Any, Final, TypeAlias
 
 from apportion.dra.quantity import Quantity
@@ -82,17 +83,14 @@ class Computed(Quantity):
 _MOST_VISITS: Final = 100_000
 
 
-class _Visits:
-    """How many parts of nested values the present evaluation has visited.
+class _Visits(local):
+    """How many parts of nested values the present evaluation has visited; each thread has one evaluation at a time.
 
     Ten variables, each a list of ten times the former, make a value of ten thousand million parts. The reference implementation charges its
     outermost list only.
     """
 
-    __slots__ = ("_count",)
-
-    def __init__(self) -> None:
-        self._count = 0
+    _count = 0
 
     def restart(self) -> None:
         """Begin an evaluation."""
