@@ -275,3 +275,26 @@ async def test_an_unreadable_quota_costs_nobody_else_devices(silent: Client) -> 
     world.cycle(silent).once()
     assert world.places().keys() == {"a0", "b0", "b1"}
     assert said(world, "a", "Unreadable")[0].startswith("AcceleratorQuota a counts as far as it can be read")
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"status": {"resources": [{"name": "gpus", "used": "1", "reason": "OfANewerRelease"}]}},
+        {"spec": {"cohort": "c", "reclaimWithinCohort": "OfANewerRelease"}},
+        {"spec": {"resources": [{"name": "newer", "limit": 1}, GPUS | {"limit": 1}]}},
+    ],
+)
+async def test_a_quota_that_was_never_readable_limits_as_far_as_it_can_be_read(
+    silent: Client, newer: Json
+) -> None:
+    """As after a rollback: nothing else would limit its namespaces."""
+    world = cluster(8, "a")
+    spec = {"namespaceSelector": {"matchLabels": {"team": "a"}}, "resources": [GPUS | {"limit": 1}]}
+    read = {"metadata": {"name": "b"}, "spec": spec | newer.get("spec", {})}
+    world.see(QUOTAS, read | {"status": newer.get("status", {})})
+    for number in range(2):
+        wait(world, "a", f"a{number}", at=number)
+    world.cycle(silent).once()
+    assert world.places().keys() == {"a0"}
+    assert said(world, "b", "Unreadable")[0].startswith("AcceleratorQuota b counts as far as it can be read")

@@ -1,13 +1,15 @@
 """remains(): the part of an unreadable object that still counts, as of an object of a newer release after a rollback.
 
-In: the raw object, its last readable value. Out: a value by which a claim's devices stay taken and a policy's classes stay
-shut, or None: the object is left out. No decision is made about an unreadable object, and nothing is written to it.
+In: the raw object, its last readable value. Out: a value by which a claim's devices stay taken, a policy's classes stay
+shut and a quota's limits hold, or None: the object is left out. No decision is made about an unreadable object, and nothing is written to it.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from apportion.api.model import Model
 from apportion.api.policy import AllocationPolicy
+from apportion.api.quota import AcceleratorQuota, QuotaResource
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra import reading
@@ -18,6 +20,7 @@ from apportion.dra.reading import Json
 from apportion.dra.selection import NodeSelector
 from apportion.errors import BrokenInput
 
+_Model = TypeVar("_Model", bound=Model)
 LEFT_OUT: Final = frozenset((kinds.NODES, kinds.SLICES, kinds.CLASSES))
 """Kinds of which nothing is kept: they offer something, and what cannot be read offers nothing."""
 
@@ -30,6 +33,8 @@ def remains(kind: ResourceKind, raw: Json, last: Any) -> Any:
         return _claim(raw, last)
     if kind == kinds.POLICIES and last is None:
         return _policy(raw)
+    if kind == kinds.QUOTAS and last is None:
+        return _quota(raw)
     return last
 
 
@@ -94,14 +99,34 @@ def _place(raw: Any) -> NodeSelector | None:
 
 
 def _policy(raw: Json) -> AllocationPolicy | None:
-    """Return a policy of the fields that can be read, with the defaults of the others; None without its classes."""
-    found: AllocationPolicy | None = None
-    spec: dict[str, Any] = {}
+    return _of_fields(AllocationPolicy, raw, _table(raw.get("spec")), "deviceClasses")
+
+
+def _quota(raw: Json) -> AcceleratorQuota | None:
+    """Return a quota with those of its resources that can be read: without it nothing would limit its namespaces."""
     written = _table(raw.get("spec"))
-    for name in ("deviceClasses", *written):
-        tried = {"metadata": raw["metadata"], "spec": {**spec, name: written.get(name)}}
+    readable = [row for row in _rows(written.get("resources")) if _is_resource(row)]
+    return _of_fields(
+        AcceleratorQuota, raw, {**written, "resources": readable}, "namespaceSelector", "resources"
+    )
+
+
+def _is_resource(row: Json) -> bool:
+    try:
+        QuotaResource.from_json(row)
+    except BrokenInput:
+        return False
+    return True
+
+
+def _of_fields(model: type[_Model], raw: Json, written: Json, *needed: str) -> _Model | None:
+    """Return an object with those fields of its spec that can be read, and the defaults of the others; None without those that it needs."""
+    found: _Model | None = None
+    spec: dict[str, Any] = {}
+    for names in (needed, *((name,) for name in written)):
+        tried = {"metadata": raw["metadata"], "spec": spec | {name: written.get(name) for name in names}}
         try:
-            found = AllocationPolicy.from_json(tried)
+            found = model.from_json(tried)
         except BrokenInput:
             continue
         spec = tried["spec"]
