@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from apportion.api.contract import GATE
@@ -93,6 +94,31 @@ def test_a_pod_with_an_operator_of_a_newer_release_is_left_out_and_nothing_else(
     world.pod("q")
     assert [each.name for each in world.snapshot.pods.values()] == ["q"]
     assert world.snapshot.broken[pod["metadata"]["uid"]].error.field.endswith("matchExpressions[0].operator")
+
+
+@pytest.mark.parametrize("levels", [150, 1020])
+async def test_a_claim_with_parameters_that_are_nested_deeply_is_left_out_and_nothing_else(
+    unanswered: Client, levels: int
+) -> None:
+    """Anybody may make one. The allocation that repeats its parameters could not be written, and kept its devices as one without an answer."""
+    world = ObservedCluster()
+    world.node("n1")
+    world.card("n1")
+    world.device_class("gpu")
+    hostile = world.claim("hostile")
+    for _ in range(2):
+        parameters = {"deep": orjson.loads("[" * levels + "]" * levels)}
+        opaque = {"driver": "d.example.com", "parameters": parameters}
+        hostile["spec"]["devices"]["config"] = [{"opaque": opaque}]
+        world.see(CLAIMS, hostile)
+    world.pod("hostile", "hostile", gates=[GATE])
+    world.wait_for("other", request("gpu"))
+
+    world.cycle(unanswered).once()
+
+    assert world.places().keys() == {"other"}
+    assert ("hostile", "Unreadable") in world.warned
+    assert world.snapshot.broken[hostile["metadata"]["uid"]].error.field == "spec.devices.config[0].opaque"
 
 
 async def test_an_unreadable_claim_is_neither_served_nor_cleared(unanswered: Client) -> None:

@@ -3,21 +3,51 @@
 In: status, headers and bytes. Out: decoded objects, or an error of the tree in `errors.py`.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import orjson
 
 from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, Unreachable
 
+DEEPEST: Final = 500
+"""Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
+_MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON, null in place of what is nested deeper than `DEEPEST`; raises JSONDecodeError for a text that is none.
+
+    One such object must not keep a list or a watch of all others from being read.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return orjson.loads(_cut(text))
+
+
+def _cut(text: bytes) -> bytes:
+    kept, depth, end = [], 0, 0
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark in (b"[", b"{"):
+            depth += 1
+            if depth == DEEPEST + 1:
+                kept += [text[end : found.start()], b"null"]
+        elif mark in (b"]", b"}"):
+            if depth == DEEPEST + 1:
+                end = found.end()
+            depth -= 1
+    return b"".join((*kept, text[end:]))
 
 
 def decoded(method: str, path: str, answer: bytes) -> dict[str, Any]:
     """Return the object that was answered; raises Unanswered where it is none."""
     try:
-        found = orjson.loads(answer)
+        found = read_json(answer)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
@@ -38,7 +68,7 @@ def error_of(method: str, path: str, response: aiohttp.ClientResponse, answer: b
 def refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
     """Return the error of a status object (metav1.Status), or of a text that is none."""
     try:
-        said = orjson.loads(answer)
+        said = read_json(answer)
         # Of a refused eviction only the causes name the PodDisruptionBudget.
         causes = said.get("details", {}).get("causes", ()) if status == 429 else ()
         message = " ".join(str(each.get("message") or "") for each in (said, *causes))

@@ -22,7 +22,7 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion import metrics
-from apportion.cluster.answer import decoded, error_of, refusal
+from apportion.cluster.answer import decoded, error_of, read_json, refusal
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -203,7 +203,7 @@ class Client:
                 if response.status >= 400:
                     raise error_of("GET", kind.path(), response, await response.read())
                 async for line in _lines(response.content):
-                    event = orjson.loads(line)
+                    event = read_json(line)
                     if event["type"] == "ERROR":
                         status = event["object"]
                         raise refusal(

@@ -90,7 +90,7 @@ class ConfigResult:
         return cls(
             source=reading.text(raw, "source", at=at),
             requests=reading.words(raw, "requests", at=at),
-            opaque=dict(reading.table(raw, "opaque", at=at)) if raw.get("opaque") is not None else None,
+            opaque=reading.opaque(raw, "opaque", at=at),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def config_from_json(devices: Json, at: str) -> list[Config]:
     return [
         Config(
             requests=reading.words(row, "requests", at=path),
-            opaque=dict(reading.table(row, "opaque", at=path)) if row.get("opaque") is not None else None,
+            opaque=reading.opaque(row, "opaque", at=path),
         )
         for path, row in reading.rows(devices, "config", at=at)
     ]

@@ -4,7 +4,7 @@ The API server has validated objects against its own version's schema. A field o
 operator, so every reader checks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -13,6 +13,8 @@ from apportion.errors import BrokenInput
 
 Json = Mapping[str, Any]
 _T = TypeVar("_T")
+_DEEPEST = 100
+"""Levels of objects and lists in each other; orjson writes 254."""
 _MOST_SHARED = 65536
 """Parts that one `Sharing` keeps; a full one is emptied."""
 
@@ -55,6 +57,25 @@ def table(of: Json, key: str, *, at: str = "") -> Json:
     if not isinstance(value, Mapping):
         raise BrokenInput(f"expected an object, found {_kind(value)}", field=join(at, key))
     return value
+
+
+def opaque(of: Json, key: str, *, at: str = "") -> Json | None:
+    """Return the object at `key`, of any form; None when absent. Raises BrokenInput where it is too deep for Python to compare or orjson to write."""
+    if of.get(key) is None:
+        return None
+    found = dict(table(of, key, at=at))
+    inside: list[Any] = [found]
+    for _ in range(_DEEPEST):
+        inside = [part for each in inside for part in _parts(each)]
+        if not inside:
+            return found
+    raise BrokenInput(f"objects and lists are nested more than {_DEEPEST} levels deep", field=join(at, key))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def rows(of: Json, key: str, *, at: str = "") -> Iterator[tuple[str, Json]]:

@@ -13,13 +13,27 @@ import orjson
 from apportion.cli.world.objects import Key
 from apportion.dra.reading import Json
 
+_DEEPEST = 100
+"""Levels of objects and lists in each other. The API server stores thousands in a claim's parameters, orjson writes 254."""
 _LEVEL = 1
 """Of zlib: higher ones save a twentieth, because drivers repeat the same words."""
 
 
 def packed(raw: Json) -> bytes:
-    """Return an object as compressed JSON. Raises TypeError for what JSON cannot say."""
-    return zlib.compress(orjson.dumps(raw), _LEVEL)
+    """Return an object as compressed JSON, without what is nested too deeply for that. Raises TypeError for what JSON cannot say."""
+    try:
+        text = orjson.dumps(raw)
+    except TypeError:
+        text = orjson.dumps(_cut(raw, _DEEPEST))
+    return zlib.compress(text, _LEVEL)
+
+
+def _cut(value: Any, levels: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _cut(each, levels - 1) for key, each in value.items()} if levels else None
+    if isinstance(value, list):
+        return [_cut(each, levels - 1) for each in value] if levels else None
+    return value
 
 
 def unpacked(content: bytes) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""Answers of the API server are read whatever one object in them is like."""
+
+import asyncio
+import contextlib
+
+import orjson
+import pytest
+from kubernetes_asyncio.client import Configuration
+
+from apportion.cli.world.packedobjects import packed, unpacked
+from apportion.cluster.answer import DEEPEST, decoded, read_json
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.errors import Unanswered
+
+TEXT = 'a "quoted] [text{ and \\\\ more'
+
+
+def claim(name: str, levels: int) -> str:
+    """Return a claim with parameters of so many levels, as anybody may make it: the API server takes 10 KiB of them."""
+    parameters = (
+        f'{{"before": 1, "deep": {"[" * levels}{"]" * levels}, "after": {orjson.dumps(TEXT).decode()}}}'
+    )
+    config = f'[{{"opaque": {{"driver": "d", "parameters": {parameters}}}}}]'
+    return f'{{"metadata": {{"name": "{name}"}}, "spec": {{"devices": {{"config": {config}}}}}}}'
+
+
+@pytest.mark.parametrize("levels", [3, 600, 1020, 1100, 5000])
+def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: int) -> None:
+    """Nobody else could be served as long as it is there."""
+    answer = f'{{"items": [{claim("a", 3)}, {claim("hostile", levels)}, {claim("b", 3)}]}}'.encode()
+    items = decoded("GET", "/claims", answer)["items"]
+    assert [item["metadata"]["name"] for item in items] == ["a", "hostile", "b"]
+    for item in items:
+        parameters = item["spec"]["devices"]["config"][0]["opaque"]["parameters"]
+        assert (parameters["before"], parameters["after"]) == (1, TEXT)
+    assert items[0] == orjson.loads(claim("a", 3))
+    assert unpacked(packed(items[1]))["metadata"] == {"name": "hostile"}
+
+
+def test_what_is_no_json_is_no_answer() -> None:
+    """Also where it has brackets."""
+    for text in (b"<html>[[[", b"[" * 2 * DEEPEST, b'{"a": "', b"[" * 2 * DEEPEST + b"]"):
+        with pytest.raises(Unanswered):
+            decoded("GET", "/", text)
+        with pytest.raises(orjson.JSONDecodeError):
+            read_json(text)
+
+
+async def test_one_object_that_is_nested_deeply_keeps_no_watch_from_going_on() -> None:
+    """What comes behind it is seen."""
+    events = [f'{{"type": "ADDED", "object": {claim(name, 5000)}}}' for name in ("hostile", "b")]
+    body = "".join(f"{event}\n" for event in events).encode()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+            await writer.drain()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = Configuration(host=f"http://127.0.0.1:{port}")
+        async with Client(settings, patience=5.0, manager="m") as client:
+            seen = [event["object"]["metadata"]["name"] async for event in client.watch(CLAIMS, "1", {})]
+    assert seen == ["hostile", "b"]
