@@ -38,6 +38,23 @@ def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: 
     assert unpacked(packed(items[1]))["metadata"] == {"name": "hostile"}
 
 
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (rb"\ud800", "\ufffd"),
+        (rb"\uDC00\ud83d\ude00\uDBFF.", "\ufffd\U0001f600\ufffd."),
+        (rb"\\ud800 \ud800", "\\ud800 \ufffd"),
+        (b"\xff", "\ufffd"),
+        (b"\xc3\xa4\xed\xa0\x80", "\u00e4\ufffd\ufffd\ufffd"),
+    ],
+)
+def test_characters_that_are_none_keep_no_list_from_being_read(sent: bytes, read: str) -> None:
+    """In parameters of a claim the API server keeps them; Go reads a replacement."""
+    answer = b'{"items": [{"parameters": {"a": "' + sent + b'"}}, {"parameters": {"a": "[{"}}]}'
+    items = decoded("GET", "/claims", answer)["items"]
+    assert [item["parameters"]["a"] for item in items] == [read, "[{"]
+
+
 def test_what_is_no_json_is_no_answer() -> None:
     """Also where it has brackets."""
     for text in (b"<html>[[[", b"[" * 2 * DEEPEST, b'{"a": "', b"[" * 2 * DEEPEST + b"]"):

@@ -15,18 +15,28 @@ from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, 
 DEEPEST: Final = 500
 """Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
 
 
 def read_json(text: bytes) -> Any:
-    """Read JSON, null in place of what is nested deeper than `DEEPEST`; raises JSONDecodeError for a text that is none.
+    """Read JSON as Go does, null in place of what is nested deeper than `DEEPEST`; raises JSONDecodeError for a text that is none.
 
-    One such object must not keep a list or a watch of all others from being read.
+    The API server stores the parameters of a claim byte for byte, bytes that are no UTF-8 and halves of surrogate pairs included. One
+    such object must not keep a list or a watch of all others from being read.
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return orjson.loads(_cut(text))
+        whole = text.decode(errors="replace").encode()
+        return orjson.loads(_cut(_ESCAPE.sub(_character, whole)))
+
+
+def _character(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape["half"] else escape[0]
 
 
 def _cut(text: bytes) -> bytes:
