@@ -94,7 +94,7 @@ class Preparation:
         return made[0]
 
     def _charge(self, text: str, read: object, cost: int, place: Place) -> None:
-        if (text, read) in self._charged:
+        if not cost or (text, read) in self._charged:
             return
         self._charged.add((text, read))
         self.spent += cost
