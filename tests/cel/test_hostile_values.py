@@ -84,6 +84,18 @@ def test_a_value_that_outgrows_its_selector_ends_the_evaluation(text: str) -> No
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
+def test_texts_that_a_selector_makes_are_not_kept() -> None:
+    """Results of patterns are, of short texts: others would fill all memory, a dozen MB for each device and pattern."""
+    long = "'\U0001f600'" + f".replace('', '{'x' * 15}')" * 3
+    each = "!(s + string(i) + device.driver).matches('^y')"
+    selector = f"cel.bind(t, {long}, cel.bind(s, t + t + t + t + t + t + t, lists.range(40).all(i, {each})))"
+    program = compile_selector(selector)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(16):
+        assert program.match(device(driver=f"d{number}.example.com")) is True
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
 def test_nested_values_of_a_usual_size_are_compared() -> None:
     """The bound is far away from what anybody writes."""
     assert outcome(nested(3, TEN, "@ == @ && @ in [@] && [@].indexOf(@) == 0")) is True

@@ -12,6 +12,10 @@ _MEMO: Final = 4096
 """Results kept per pattern; attribute values of a cluster are few."""
 
 
+_LONGEST: Final = 1000
+"""Characters of a text whose result is kept. Attributes have 64; a selector can make a hundred texts of 65,536 on each device."""
+
+
 class _Seen(dict[str, bool]):
     """Results by text; forgets everything when full."""
 
@@ -20,9 +24,11 @@ class _Seen(dict[str, bool]):
         self._search = search
 
     def __missing__(self, text: str) -> bool:
-        if len(self) >= _MEMO:
-            self.clear()
-        found = self[text] = self._search(text) is not None
+        found = self._search(text) is not None
+        if len(text) <= _LONGEST:
+            if len(self) >= _MEMO:
+                self.clear()
+            self[text] = found
         return found
 
 
