@@ -40,6 +40,11 @@ class BrokenInput(ApportionError):  # noqa: N818 - named after what is broken
 class SelectorError(BrokenInput):
     """A CEL selector that does not compile, or that fails on a device."""
 
+    def bare(self) -> "SelectorError":
+        """Return it without where it was raised: who keeps it would keep all values of the evaluation, megabytes of them."""
+        self.__context__ = None
+        return self.with_traceback(None)
+
 
 class TooMuch(BrokenInput):
     """More results, configs or requests than the API takes."""

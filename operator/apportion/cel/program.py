@@ -74,7 +74,7 @@ class Program:
         try:
             return _finished(exact, run), run.cost
         except SelectorError as error:
-            return error, run.cost
+            return error.bare(), run.cost
 
     def matches(self, devices: Iterable[Device]) -> list[bool | SelectorError]:
         """Match many devices, in order; an error is returned in the device's place instead of raised."""
@@ -92,7 +92,7 @@ class Program:
             try:
                 out.append(self.match_precisely(device))
             except SelectorError as error:
-                out.append(error)
+                out.append(error.bare())
         return out
 
     def _exact(self) -> Precise:
@@ -163,7 +163,7 @@ class Programs:
         try:
             return self._forms.compile(text)
         except SelectorError as error:
-            return error
+            return error.bare()
 
 
 class _LiteralForms:

@@ -137,7 +137,7 @@ class SelectorResults:
         try:
             return program.match(device)
         except SelectorError as error:
-            return error
+            return error.bare()
 
     def _key(self, names: tuple[tuple[str, str], ...], device: Device) -> tuple[object, ...]:
         key: list[object] = []
