@@ -204,3 +204,31 @@ def test_a_pattern_that_would_backtrack_takes_linear_time() -> None:
         holder = Device(driver="d", pool="p", name="n", attributes={"d/x": "a" * 50 + str(number)})
         assert program.match(holder) is False
     assert time.process_time() - start < 5
+
+
+ONES = f"[{','.join(['1'] * 1000)}]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'x'.replace('', 'xxxxxxxxxxxxxxx').replace('', 'xxxxxxxxxxxxxxx').split('').all(c, c == 'x')",
+        "lists.range(30000).all(x, true)",
+        f"cel.bind(l, {ONES}, l.all(x, l.all(y, y > 0)))",
+        f"[{ONES}].all(l, l.all(x, l.all(y, y > 0)))",
+        f"optional.of({ONES}).optMap(l, l.all(x, l.all(y, y > 0))).value()",
+        f"cel.bind(l, [{ONES}], l[0].all(x, l[0].all(y, y > 0)))",
+        f"[{ONES}].first().value().all(x, [{ONES}].first().value().all(y, y > 0))",
+        f"[{ONES}].map(l, l)[0].filter(x, x > 0).all(x, [{ONES}].map(l, l)[0].all(y, y > 0))",
+        f"device.attributes['d'].?x.orValue({ONES}).all(x, device.attributes['d'].?x.orValue({ONES}).all(y, y > 0))",
+        f"(device.driver == '' ? [1] : {ONES}).all(x, (device.driver == '' ? [1] : {ONES}).all(y, y > 0))",
+    ],
+)
+def test_no_selector_costs_more_than_its_bound(text: str) -> None:
+    """Below 2,000 nobody counts what it spends on thousands of devices, and below the limit its fast form counts nothing."""
+    program = compile_selector(text)
+    found, spent = program.measure(device())
+    assert spent <= program.bound or isinstance(found, SelectorError)
+    if isinstance(found, SelectorError):
+        with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+            program.match(device())

@@ -3,13 +3,12 @@
 The fast form does not count costs, so a selector gets one only when this bound is within the cost limit.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from apportion.cel.check.checked import Checked
+from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.evaluate.device import LONGEST_LIST, LONGEST_TEXT
-from apportion.cel.syntax.tree import ListLiteral, Macro, Node, children
-from apportion.cel.types import Type
-from apportion.cel.values import Value
+from apportion.cel.syntax.tree import Ident, ListLiteral, Macro, Node, Select, children
+from apportion.cel.values import COST_LIMIT, Value
 
 _ATTRIBUTE: Final = (LONGEST_TEXT, LONGEST_LIST * LONGEST_TEXT)
 """Largest size and weight of a value that a device holds; weight counts everything inside."""
@@ -50,67 +49,110 @@ _LOOP: Final = 20
 """Most that one round of a comprehension costs in addition to its body."""
 
 
+class _Price(NamedTuple):
+    """What a node costs, and what its value is like, at most."""
+
+    cost: int
+    size: int
+    """Characters or items."""
+    weight: int
+    """Everything inside."""
+    item: int
+    """Size of the largest value inside."""
+
+
+_UNKNOWN: Final = _Price(0, LONGEST_TEXT, _ATTRIBUTE[1], LONGEST_TEXT)
+"""Any value that a device holds."""
+
+
 def worst_cost(checked: Checked) -> int:
     """Return an upper bound of the cost units of one evaluation."""
-    return _Bound(checked).cost(checked.root)[0]
+    return _Bound(checked).price(checked.root).cost
 
 
 class _Bound:
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
+        self._bound: dict[str, _Price] = {}
+        """What variables in scope hold."""
 
-    def cost(self, node: Node) -> tuple[int, int, int]:
-        """Return (cost, size, weight)."""
+    def price(self, node: Node) -> _Price:
+        """Return the price of a node."""
         if node in self._checked.constants:
-            return 0, *_weigh(self._checked.constants[node])
-        resolved = self._checked.calls.get(node)
-        parts = [self.cost(child) for child in (resolved.args if resolved else children(node))]
+            return _weigh(self._checked.constants[node])
         if isinstance(node, Macro):
-            return self._loop(node, parts)
-        total = 2 + sum(part[0] for part in parts)
-        size = sum(part[1] for part in parts)
-        weight = sum(part[2] for part in parts) + len(parts)
+            return self._loop(node)
+        if isinstance(node, Ident):
+            return self._bound.get(node.name, _UNKNOWN)._replace(cost=2)
+        resolved = self._checked.calls.get(node)
+        parts = [self.price(child) for child in (resolved.args if resolved else children(node))]
+        total = 2 + sum(part.cost for part in parts)
+        size = sum(part.size for part in parts)
+        weight = sum(part.weight for part in parts) + len(parts)
+        item = max([part.item for part in parts], default=0)
+        if not isinstance(node, Select) and (resolved is None or not _is_look_up(resolved)):
+            item = max([item, *[part.size for part in parts]])
         if isinstance(node, ListLiteral):
-            return total, len(parts), weight
+            return _Price(total, len(parts), weight, item)
         found = self._checked.types[node]
         if resolved is not None:
-            name = resolved.dispatch.overloads[0].function
-            if name in _SQUARE:
+            overloads = resolved.dispatch.overloads
+            name = overloads[0].function
+            if any(one.grows for one in overloads):
+                # Its result may be of any size, and so may all that is done with that cost.
+                total += COST_LIMIT
+            elif name in _SQUARE:
                 product = 1
                 for part in parts:
-                    product *= 1 + part[1]
+                    product *= 1 + part.size
                 total += 2 * product + (product if len(parts) > 1 else product * product)
             else:
                 total += _linear(name, parts, size, weight)
-        return total, *self._result(found, size, weight)
-
-    @staticmethod
-    def _result(found: Type, size: int, weight: int) -> tuple[int, int]:
         if found.name in _SMALL:
-            return 1, 1
-        return max(size, _ATTRIBUTE[0]), max(weight, _ATTRIBUTE[1])
+            return _Price(total, 1, 1, 1)
+        return _Price(
+            total, max(size, item, _UNKNOWN.size), max(weight, _UNKNOWN.weight), max(item, _UNKNOWN.item)
+        )
 
-    def _loop(self, node: Macro, parts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
-        source, *bodies = parts
+    def _loop(self, node: Macro) -> _Price:
+        source = self.price(node.source)
         extra = _TEST if node.kind in ("all", "exists", "exists_one") else _LOOP
-        rounds = 1 if node.kind in ("bind", "opt_map", "opt_flat_map") else source[1]
-        inside = sum(body[0] for body in bodies) + extra
-        weight = max(source[2], rounds * sum(body[2] for body in bodies))
-        return source[0] + rounds * inside + _LOOP, max(source[1], bodies[-1][1]), weight
+        once = node.kind in ("bind", "opt_map", "opt_flat_map")
+        rounds = 1 if once else source.size
+        held = source if once else _Price(0, source.item, source.weight, source.item)
+        outer = self._bound
+        self._bound = {**outer, **dict.fromkeys(node.names, held)}
+        bodies = [self.price(body) for body in node.bodies]
+        self._bound = outer
+        inside = sum(body.cost for body in bodies) + extra
+        weight = max(source.weight, rounds * sum(body.weight for body in bodies))
+        return _Price(
+            source.cost + rounds * inside + _LOOP,
+            max(source.size, bodies[-1].size),
+            weight,
+            max(source.item, bodies[-1].size, bodies[-1].item),
+        )
 
 
-def _linear(name: str, parts: list[tuple[int, int, int]], size: int, weight: int) -> int:
+def _is_look_up(resolved: Resolved) -> bool:
+    return resolved.dispatch.overloads[0].function in ("_[_]", "_[?_]")
+
+
+def _linear(name: str, parts: list[_Price], size: int, weight: int) -> int:
     if name in ("_==_", "_!=_"):
-        return 1 + min(part[1] for part in parts) // 10
+        return 1 + min(part.size for part in parts) // 10
     if name in _READS:
         return 1 + size // 5
     return 12 + 2 * (weight if name in _VISITS else size)
 
 
-def _weigh(value: Value) -> tuple[int, int]:
+def _weigh(value: Value) -> _Price:
     if type(value) is tuple:
-        return len(value), sum(_weigh(item)[1] for item in value) + len(value)
-    if type(value) is dict:
-        return len(value), sum(_weigh(key)[1] + _weigh(item)[1] for key, item in value.items()) + len(value)
-    size = len(value) if type(value) in (str, bytes) else 1
-    return size, size
+        parts = [_weigh(item) for item in value]
+    elif type(value) is dict:
+        parts = [_weigh(each) for entry in value.items() for each in entry]
+    else:
+        size = len(value) if type(value) in (str, bytes) else 1
+        return _Price(0, size, size, size)
+    weight = len(value) + sum(part.weight for part in parts)
+    return _Price(0, len(value), weight, max([max(part.size, part.item) for part in parts], default=0))
