@@ -36,7 +36,6 @@ _AWAY_SECONDS: Final = (10.0, 20.0)
 _NO_AGENT_SECONDS: Final = (10.0, 45.0)
 """How long a node has no agent: longer than kubelet keeps the slices of a plugin that is gone, sometimes."""
 _OURS: Final = "/(resourceclaims|partitions)/"
-_MADE: Final = "/(partitions|deviceholds|eviction)"
 
 
 def rules() -> Iterator[Rule]:
@@ -45,11 +44,6 @@ def rules() -> Iterator[Rule]:
         yield Rule(fault, "PATCH", _OURS, chance=0.08)
     yield Rule(Fault.HOLD_REQUEST, "PATCH", _OURS, chance=0.2, seconds=7)
     yield Rule(Fault.HOLD_ANSWER, "PATCH", _OURS, chance=0.1, seconds=10)
-    for fault in (Fault.LOSE_ANSWER, Fault.DROP_REQUEST, Fault.HOLD_ANSWER):
-        yield Rule(fault, "POST", _MADE, chance=0.06, seconds=7)
-        yield Rule(fault, "DELETE", _MADE, chance=0.06, seconds=7)
-        yield Rule(fault, "PATCH", "/pods/", chance=0.03, seconds=7)
-    yield Rule(Fault.HOLD_REQUEST, "POST", _MADE, chance=0.06, seconds=7)
     yield Rule(Fault.HOLD_ANSWER, "GET", chance=0.05, seconds=2)
     yield Rule(Fault.THROTTLE, chance=0.05, seconds=1)
     yield Rule(Fault.EXPIRE, "GET", "[?&](watch|continue)=", chance=0.2)
