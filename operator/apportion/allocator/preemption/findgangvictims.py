@@ -15,7 +15,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.finished import finished
 from apportion.allocator.gang.domains import GroupLadder, domains_of
 from apportion.allocator.preemption.asread import AsRead
-from apportion.allocator.preemption.gangroom import GangMember
+from apportion.allocator.preemption.gangroom import GangMember, Neighbours
 from apportion.allocator.preemption.gangsearch import GangSearch
 from apportion.allocator.preemption.nodesearch import Budget
 from apportion.allocator.preemption.severalnodes import Going, SeveralNodes
@@ -75,9 +75,12 @@ def gang_victim_steps(
     ladder: GroupLadder | None = None,
     prefer: Mapping[DeviceId, int] | None = None,
     tries: int = GANG_TRIES,
+    neighbours: Neighbours | None = None,
     pauses: Callable[[], bool] = lambda: False,
 ) -> Generator[None, None, GangVictims | None]:
     """Do as `find_gang_victims`, and let others change the state where `pauses` says so; `read` returns the victims of a node as they are now.
+
+    `neighbours`: what pods of the members ask of each other's nodes (None: nothing).
 
     What one of the nodes shows counts for all, so the search begins anew where one of them changes; the last of _TIMES searches lets nobody in.
 
@@ -95,7 +98,9 @@ def gang_victim_steps(
             if name in state.names():
                 as_read.add(read(name))
         victims = SeveralNodes([*as_read.nodes.values()])
-        search = GangSearch(state, members, victims, ladder or GroupLadder(), prefer or {}, Budget(tries))
+        search = GangSearch(
+            state, members, victims, ladder or GroupLadder(), prefer or {}, Budget(tries), neighbours
+        )
         steps, goes_on = _found(search, victims, _domains(state, ladder or GroupLadder())), True
         while goes_on:
             try:

@@ -19,7 +19,7 @@ from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.members import DeviceShortage, GangAnswer, GangServed
 from apportion.allocator.gang.place import place_gang
 from apportion.allocator.gang.placed import PlacedMembers
-from apportion.allocator.preemption.gangroom import GangMember, GangRoom
+from apportion.allocator.preemption.gangroom import GangMember, GangRoom, Neighbours
 from apportion.allocator.preemption.nodesearch import Budget, NodeSearch
 from apportion.allocator.preemption.severalnodes import Going, Place, SeveralNodes
 from apportion.allocator.state import State
@@ -52,6 +52,7 @@ class GangSearch:
         ladder: GroupLadder,
         prefer: Mapping[DeviceId, int],
         budget: Budget,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self._state = state
         self._members = members
@@ -60,7 +61,7 @@ class GangSearch:
         self._ladder = ladder
         self._prefer = prefer
         self._budget = budget
-        self._room = GangRoom(members, victims.nodes)
+        self._room = GangRoom(members, victims.nodes, neighbours)
         self._rows: dict[object, dict[str, _Row | None]] = {}
         """What a member costs on each node where that is known, by kind; None: no set of victims serves it there."""
         self._release = _Release(state, victims, self._room)
@@ -75,6 +76,7 @@ class GangSearch:
 
     def suspend(self) -> None:
         """Let the state be as it was before the search."""
+        self._room.suspend()
         self._state.release_all(key for key, _ in self._placed.held)
         self._state.hold_all(self._release.held)
 
@@ -82,6 +84,7 @@ class GangSearch:
         """Undo `suspend`."""
         self._state.release_all(key for key, _ in self._release.held)
         self._state.hold_all(self._placed.held)
+        self._room.resume()
 
     def abandon(self) -> None:
         """End the search while it is suspended: nothing more is held or released."""

@@ -19,6 +19,7 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.neighbours import are_related
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.preemptor import Preemptor, current_group
 
@@ -33,11 +34,37 @@ class AskedGroup:
     preemptor: Preemptor
     demands: tuple[Demand, ...]
     """Of the members, on the nodes that suit them."""
+    among: Collection[str]
+    """The nodes that may be looked at."""
 
     @property
     def nodes(self) -> list[str]:
         """Return the nodes that suit some member."""
         return sorted(frozenset().union(*(each.nodes or () for each in self.demands)))
+
+
+class MemberNeighbours:
+    """The nodes that members of a group leave each other (`allocator.preemption.gangroom.Neighbours`)."""
+
+    def __init__(self, asked: AskedGroup, decider: Decider) -> None:
+        self._members = asked.preemptor.members
+        self._among = asked.among
+        self._candidates = decider.candidates
+
+    def nodes(self, member: int) -> frozenset[str]:
+        """Return the nodes that suit a member's pods beside those of the members that are placed."""
+        candidates = self._candidates
+        asked = candidates.ask_with_victims(self._members[member], candidates.capacity(), self._among)
+        return (asked.nodes or frozenset()) if asked is not None else frozenset()
+
+    def awaits(self, member: int) -> bool:
+        """Say whether a member may have a node only once others have theirs: its pods need company, or are spread."""
+        return any(pod.relations.affinity or pod.relations.spread for pod in self._members[member].pods)
+
+    def place(self, member: int, node: str | None) -> None:
+        """Count the pods of a member on a node; None: no longer."""
+        for pod in self._members[member].pods:
+            self._candidates.place(pod, node)
 
 
 def asked_of(
@@ -50,7 +77,7 @@ def asked_of(
     nodes = capacity.nodes if only is None else only
     demands = [decider.candidates.ask_with_victims(member, capacity, nodes) for member in preemptor.members]
     found = tuple(each for each in demands if each is not None)
-    return AskedGroup(group, preemptor, found) if len(found) == len(demands) else None
+    return AskedGroup(group, preemptor, found, nodes) if len(found) == len(demands) else None
 
 
 def looked_at(nodes: Sequence[str], taken: Collection[str], turn: int) -> tuple[list[str], list[str]]:
@@ -90,6 +117,14 @@ def victims_of(
     ]
     policy = snapshot.managed.policy(asked.preemptor.demand.claims[0])
     ladder = ladder_of(asked.group, policy, snapshot)
+    related = are_related(pod for member in asked.preemptor.members for pod in member.pods)
     return gang_victim_steps(
-        snapshot.state, members, nodes, read, ladder=ladder, prefer=decider.candidates.idle, pauses=pauses
+        snapshot.state,
+        members,
+        nodes,
+        read,
+        ladder=ladder,
+        prefer=decider.candidates.idle,
+        neighbours=MemberNeighbours(asked, decider) if related else None,
+        pauses=pauses,
     )

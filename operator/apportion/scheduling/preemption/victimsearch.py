@@ -19,6 +19,7 @@ from apportion.api.policy import PreemptionMode
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.neighbours import are_related
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.attempt import LOWER_PRIORITY, NOBODY, Attempt
 from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, together
@@ -258,13 +259,21 @@ class VictimSearch:
             yield
 
     def _still_suit(self, preemptor: Preemptor, victims: VictimSet | GangVictims) -> bool:
-        """Say whether the nodes that were found suit the pods as they did when the search began."""
+        """Say whether the nodes that were found suit the pods as they did when the search began, all of them together."""
         candidates = self._decider.candidates
-        rows = zip(preemptor.members, decisions_of(victims), strict=True)
-        return all(
-            candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
-            for member, decision in rows
-        )
+        rows = list(zip(preemptor.members, decisions_of(victims), strict=True))
+        placed = [(pod, decision.node) for member, decision in rows for pod in member.pods]
+        apart = placed if len(rows) > 1 and are_related(pod for pod, _ in placed) else []
+        try:
+            for pod, node in apart:
+                candidates.place(pod, node)
+            return all(
+                candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
+                for member, decision in rows
+            )
+        finally:
+            for pod, _ in apart:
+                candidates.place(pod, None)
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
