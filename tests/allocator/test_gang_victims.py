@@ -145,6 +145,15 @@ def test_one_pod_of_a_group_goes_where_two_would_break_it() -> None:
     assert finished(search.narrowed(frozenset({("n0", 0), ("n1", 0)}))) == frozenset({("n2", 0)})
 
 
+def test_a_search_whose_budget_is_used_up_takes_no_more_nodes_than_members_need() -> None:
+    """Who could stay on a node is not asked any more; on the other nodes all can. All that were looked at went."""
+    nodes, members, world = of_nodes((1, 1, 1, 1), (1, 1), (1, 1, 1), (1, 1, 1, 1))
+    for tries in range(1, 60):
+        found = find_gang_victims(world.state, members, nodes, tries=tries)
+        assert found is not None, tries
+        assert {each.key for each in found.victims} == {"n1-0", "n1-1", "n2-0", "n2-1", "n2-2"}, tries
+
+
 def test_nobody_goes_where_one_member_would_find_nothing() -> None:
     """One node could be emptied; the other one has what stays."""
     nodes, members, world = of_nodes((2,), ())

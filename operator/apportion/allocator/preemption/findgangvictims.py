@@ -133,6 +133,8 @@ def _found(
             found.append(going)
     found.sort(key=lambda going: (victims.cost(going), sorted(going)))
     for going in (*found, victims.all):
+        if going not in found and not search.proven:
+            return None  # who could stay is not asked any more: all of them would go
         narrowed = yield from search.narrowed(going)
         if narrowed is None or not victims.allows(narrowed):
             continue

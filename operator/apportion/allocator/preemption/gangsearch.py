@@ -161,8 +161,6 @@ class GangSearch:
         going = _NOBODY
         with self._releasing(within), self._placed:
             for index in (yield from self._dearest_members()):
-                if self._budget.left <= 0:
-                    return None
                 if self._place(index):
                     yield
                     continue
@@ -211,17 +209,16 @@ class GangSearch:
         return rows
 
     def _next(self, index: int, going: Going) -> Generator[None, None, Going | None]:
-        """Return the victims that cost the least of those with which one node serves a member."""
+        """Return the victims that cost the least of those with which one node serves a member; once the budget is used up, about the least."""
         rows, nodes = (yield from self._costs(index, going)), self._room.suiting(index)
         spent = self._victims.cost(going).priority
-        while self._budget.left > 0:
-            known = [(row, node) for node, row in rows.items() if row is not None and node in nodes]
-            if not known:
-                return None
+        while known := [(row, node) for node, row in rows.items() if row is not None and node in nodes]:
             row, node = min(known, key=lambda each: (max(each[0].bound[0], spent), each[0].bound[1], each[1]))
             if row.found is not None:
                 return row.found
-            rows[node] = yield from self._searched(index, node, going, whole=True)
+            rows[node] = found = yield from self._searched(index, node, going, whole=True)
+            if found is not None and not self.proven:
+                return found.found
         return None
 
     def _searched(
@@ -234,7 +231,9 @@ class GangSearch:
         if not whole:
             bound = search.bound()
             return _Row(bound) if bound is not None else None
-        found = yield from search.cheapest(None)
+        found = (yield from search.cheapest(None)) if self.proven else None
+        if found is None and not self.proven:
+            found = search.roughly()
         if found is None or not found.mask:
             return None
         chosen = frozenset((node, at[number]) for number in range(len(at)) if found.mask >> number & 1)

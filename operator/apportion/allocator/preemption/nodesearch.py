@@ -113,6 +113,25 @@ class NodeSearch:
                     return self._best
         return None
 
+    def roughly(self) -> Found | None:
+        """Return victims of the least priority with which the node serves the demand; for who may ask no more which of them could stay.
+
+        None: there are none, or more would go than may. Raises BrokenInput as `cheapest`.
+        """
+        for priority in self._levels:
+            mask = self.node.mask_up_to(priority)
+            decision = self.decision(mask, _ANY, self._conflicts.bonuses)
+            if decision is not None:
+                few = mask & self._conflicts.with_devices(self._devices(decision))
+                for going in (few, mask):
+                    if (
+                        going
+                        and self.node.allows(going)
+                        and self.decision(going, _ANY, self._conflicts.bonuses)
+                    ):
+                        return Found(priority, going, self.node.weight(going))
+        return None
+
     def decision(self, mask: int, terms: Terms, prefer: Mapping[DeviceId, int]) -> Decision | None:
         """Return what the demand gets by these terms once the victims are gone; None: nothing, or its pods have no room.
 
