@@ -101,7 +101,7 @@ class Cycle:
         """What is held for pods that move."""
         self.quotas = decider.quotas
         guarantees = Guarantees(snapshot, decider.quotas)
-        group_decider = GroupDecider(decider, clock)
+        self._groups = group_decider = GroupDecider(decider, clock)
         self.preemptions = Preemptions(
             decider,
             Holders(snapshot, now, manager, guarantees),
@@ -231,10 +231,13 @@ class Cycle:
             stopped = self.decider.searches.stopped
             if self._queue.ended_early or stopped:
                 self._debouncer.wake()
-            if not self._queue.ended_early:
+            # Not while a group is being decided: what it holds is its own, and looks like others'.
+            if not self._groups.busy:
                 yield from self.decider.candidates.reading()
-                decided = (demand for demand in demands if demand.key not in stopped)
-                yield from self.preemptions.consider(decided, self._queue.groups, longest=longest)
+                reached = self._queue.was_reached
+                decided = [each for each in demands if each.key not in stopped and reached(each.key)]
+                groups = [each for each in self._queue.groups if reached(each.key)]
+                yield from self.preemptions.consider(decided, groups, longest=longest)
                 yield None
             if self.preemptions.go_on:
                 self._debouncer.wake()

@@ -90,6 +90,10 @@ class QueueWalk:
         """When another pass is needed although nothing changes, by the clock."""
         return self._group_decider.resumes
 
+    def was_reached(self, key: str) -> bool:
+        """Say whether a demand or group was looked at since the last walk that got to the end of the queue, or by that."""
+        return not self.ended_early or key in self._reached
+
     def abandon(self) -> None:
         """Give up what is being decided: this replica acts no longer."""
         self._group_decider.abandon()
