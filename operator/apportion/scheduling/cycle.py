@@ -123,6 +123,7 @@ class Cycle:
             self._preparing,
             clock=clock,
             pressing=lambda: debouncer.awake and self._deciding,
+            before=self.preemptions.take_over,
         )
         lifted, is_evaluated = self.decider.reservations.all_lifted, self._preparing.is_done
         self._tidying = Tidying(

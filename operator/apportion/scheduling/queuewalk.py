@@ -56,10 +56,11 @@ class QueueWalk:
         *,
         clock: Callable[[], float],
         pressing: Callable[[], bool],
+        before: Callable[[Collection[Queued]], Iterator[None]],
     ) -> None:
-        """`pressing` says whether something changed, so that another pass should begin soon."""
+        """`pressing` says whether something changed, so that another pass should begin soon; `before` is done before anybody is decided."""
         self._snapshot = snapshot
-        self._pressing = pressing
+        self._pressing, self._before = pressing, before
         self._partitions = partitions
         self._recorder = recorder
         self._decider = decider
@@ -114,9 +115,9 @@ class QueueWalk:
         at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
-        planner = self._decider.planner
         turns, waiting = yield from self._begin(number, gone, came)
         capacity = yield from self._read()
+        yield from self._before(waiting)
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
@@ -136,7 +137,7 @@ class QueueWalk:
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
-                planner.begin()
+                self._decider.planner.begin()
             each = turns.pop()
             if not self._group_decider.leaves_room(each):
                 turns.hold(each)

@@ -79,6 +79,7 @@ class Preemptions:
         """By key."""
         self._granted: dict[str, Preemptor] = {}
         """Those that were served by a preemption, and whose pods are not bound yet, by key."""
+        self._took_over = False
 
     @property
     def active(self) -> Collection[Preemption]:
@@ -96,6 +97,7 @@ class Preemptions:
         for preemption in tuple(self._active.values()):
             self._drop(preemption)
         self._granted.clear()  # what becomes of them is not looked at
+        self._took_over = False
         await self._evictions.answered()
 
     def begin(self, demands: Iterable[WaitingDemand]) -> None:
@@ -103,6 +105,17 @@ class Preemptions:
         self._follow(demands)
         if self._active:
             self._serve_first(self._decider.candidates.capacity())
+
+    def take_over(self, waiting: Collection[Queued]) -> Iterator[None]:
+        """Keep what ends already for those whom it would serve, once in a term: a leader before may have had it evicted for them, and kept it.
+
+        Before anybody is decided: others would get what is free of it by now, and be evicted a moment later. Yields where others may run.
+        """
+        if not self._took_over:
+            demands = [each for each in waiting if isinstance(each, WaitingDemand)]
+            groups = [each for each in waiting if isinstance(each, WaitingGroup)]
+            yield from self._searches.of_ending(demands, groups)
+        self._took_over = True
 
     def _follow(self, demands: Iterable[WaitingDemand]) -> None:
         """Give up what is for demands that do not wait any more."""

@@ -85,6 +85,25 @@ class VictimSearches:
         chosen = yield from self._one(preemptor, found, None, evicts=True)
         return chosen if isinstance(chosen, Chosen) else None
 
+    def of_ending(
+        self, demands: Iterable[WaitingDemand], groups: Collection[WaitingGroup]
+    ) -> Generator[None, None, None]:
+        """Search for what ends already, for all of the first of these; nobody is evicted."""
+        if not self._preemptors.exist():
+            return
+        found = yield from self._search.claims()
+        for preemptor in self._preemptors.first(demands, groups, ())[0] if found.ending else ():
+            if self._may_search(preemptor):
+                chosen = yield from self._one(preemptor, found, None, evicts=False)
+                if isinstance(chosen, Chosen):
+                    self._start(preemptor, chosen)
+
+    def _may_search(self, preemptor: Preemptor) -> bool:
+        """Say whether victims are searched for one: it does not wait for its quota, others do not go before it, and it is known which devices would do."""
+        if self._decider.quotas.stands_back(preemptor.members):
+            return False
+        return all(self._is_evaluated(member) for member in preemptor.members)
+
     def _for_first(self, due: Collection[Collection[Preemptor]]) -> Generator[None, None, None]:
         """Search for the first one of each of these."""
         if not any(due):
@@ -93,10 +112,8 @@ class VictimSearches:
         # Who repeats a search before its time, on a few nodes, takes nobody's turn.
         for preemptors in due if found.claims else ():
             for preemptor in preemptors:
-                if self._decider.quotas.stands_back(preemptor.members):
-                    continue  # it waits for its quota, or others go before it
-                if not all(self._is_evaluated(member) for member in preemptor.members):
-                    continue  # which devices would do is not known yet, or costs too much
+                if not self._may_search(preemptor):
+                    continue
                 evicts = self._preemptors.may_evict(preemptor)
                 if evicts or found.ending:
                     only = self._preemptors.only(preemptor)
