@@ -66,19 +66,27 @@ def decoded(method: str, path: str, answer: bytes) -> dict[str, Any]:
     return found
 
 
-def error_of(method: str, path: str, response: aiohttp.ClientResponse, answer: bytes) -> ApiError:
-    """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again."""
-    refused = refusal(method, path, response.status, answer)
+def error_of(
+    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes, *, collection: bool = False
+) -> ApiError:
+    """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again. `collection`: as `refusal` has it."""
+    refused = refusal(method, path, response.status, answer, collection=collection)
     wait = response.headers.get("Retry-After", "")
     if response.status == 429 and wait.isdecimal():
         return Unreachable(str(refused), status=429, retry_after=float(wait))
     return refused
 
 
-def refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
-    """Return the error of a status object (metav1.Status), or of a text that is none."""
+def refusal(method: str, path: str, status: int, answer: bytes, *, collection: bool = False) -> ApiError:
+    """Return the error of a status object (metav1.Status), or of a text that is none.
+
+    That one object is not there a status object alone says, and not the page of a gateway that does not find the API server. A `collection` that is not
+    served the API server itself answers with a text.
+    """
+    is_status = False
     try:
         said = read_json(answer)
+        is_status = said.get("kind") == "Status"
         # Of a refused eviction only the causes name the PodDisruptionBudget.
         causes = said.get("details", {}).get("causes", ()) if status == 429 else ()
         message = " ".join(str(each.get("message") or "") for each in (said, *causes))
@@ -86,5 +94,9 @@ def refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
         message = answer[:200].decode(errors="replace")
     if status == 429:
         return Unreachable(f"{method} {path}: 429 {message}", status=status)
+    if status == 404 and not (is_status or collection):
+        return Unanswered(
+            f"{method} {path}: 404, and the API server does not say so: {message}", status=status
+        )
     kind = _BY_STATUS.get(status, Unanswered if status >= 500 else ApiError)
     return kind(f"{method} {path}: {status} {message}", status=status)

@@ -129,12 +129,13 @@ class Client:
 
     async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
-        return await self._call("GET", kind.path(namespace=namespace), params=params, patience=_LIST_PATIENCE)
+        path = kind.path(namespace=namespace)
+        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, collection=True)
 
     async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE)
+        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, collection=True)
 
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
@@ -201,7 +202,7 @@ class Client:
                 timeout=limits,
             ) as response:
                 if response.status >= 400:
-                    raise error_of("GET", kind.path(), response, await response.read())
+                    raise error_of("GET", kind.path(), response, await response.read(), collection=True)
                 async for line in _lines(response.content):
                     event = read_json(line)
                     if event["type"] == "ERROR":
@@ -228,6 +229,7 @@ class Client:
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
+        collection: bool = False,
     ) -> Object:
         """Make a request, again after a 429 as long as our patience lasts.
 
@@ -262,7 +264,7 @@ class Client:
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
                 return decoded(method, path, answer)
-            refused = error_of(method, path, response, answer)
+            refused = error_of(method, path, response, answer, collection=collection)
             wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
                 raise refused
