@@ -92,7 +92,7 @@ class App:
             reserve=settings.lease.reserve,
             unfit=self._unfit,
             tell=asyncio.get_running_loop().call_soon_threadsafe,
-            writing=self._writing,
+            writing=lambda: self.fitness.acting or self._writes.open,
             unknown=lambda: self._writes.open,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
@@ -235,9 +235,13 @@ class App:
         """Act whenever this replica holds the lease and has observed all that happened before."""
         while True:
             await self.lease.gained.wait()
+            term = self.lease.terms
             if not await self._while_leading(self._caught_up()):
                 continue
             self.snapshot.state.warm_up()
+            await asyncio.sleep(0)  # what the lease's thread has said meanwhile
+            if self.lease.lost.is_set() or self.lease.terms != term:
+                continue
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
             self.fitness.set_acting(acting=True)
             try:
@@ -280,10 +284,6 @@ class App:
     def _unfit(self) -> str | None:
         """Say why this replica must not lead. The lease's thread asks."""
         return self.fitness.unfit()
-
-    def _writing(self) -> bool:
-        """Say whether a write of this replica may still be carried out. The lease's thread asks."""
-        return self.fitness.acting or self._writes.open
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:

@@ -90,6 +90,8 @@ class Lease:
         """Set while this replica leads."""
         self.lost = asyncio.Event()
         """Set while it does not."""
+        self.terms = 0
+        """How often `gained` was set."""
         self.lost.set()
 
     def remaining(self) -> float:
@@ -205,6 +207,7 @@ class Lease:
         return {"apiVersion": LEASES.api_version, "kind": LEASES.name, "metadata": metadata, "spec": spec}
 
     def _say_gained(self) -> None:
+        self.terms += 1
         self.lost.clear()
         self.gained.set()
 
