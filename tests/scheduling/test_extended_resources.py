@@ -144,6 +144,32 @@ def test_the_template_of_a_rewritten_pod_is_wanted_until_its_claim_is_there() ->
     assert found.templates() == set()
 
 
+def test_the_template_of_a_pod_that_was_seen_before_its_class_was_managed_is_wanted() -> None:
+    """Admission has seen the class's new label, and the watch of classes is behind that of pods; nothing of the pod changes any more."""
+    world = ObservedCluster()
+    named(world, "gpu", NVIDIA, managed=False)
+    found = ExtendedResources(world.snapshot, world.clock)
+    claims = [{"name": "c", "resourceClaimTemplateName": "apportion-1-gpu"}]
+    world.pod("p", gates=["apportion.dev/allocation"], spec={"resourceClaims": claims})
+    assert found.templates() == set()
+    named(world, "gpu", NVIDIA, managed=True)
+    assert found.templates() == {Template("team", "apportion-1-gpu", 1, "gpu")}
+
+
+async def test_a_pod_hears_what_to_do_whose_class_is_managed_from_now_on(unanswered: Client) -> None:
+    """By the class's label, or by a policy."""
+    world = fleet({"n1": ("h100", 1)})
+    named(world, "late", NVIDIA, managed=False)
+    asking(world, "p")
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.policy(classes=["late"])
+    cycle.once()
+    world.clock.now += PATIENCE
+    cycle.once()
+    assert world.warned == [("p", "ExtendedResource")]
+
+
 @pytest.mark.parametrize("node", ["n1", "n2"])
 async def test_a_node_is_chosen_where_kube_scheduler_finds_the_extended_resource_too(
     unanswered: Client, node: str

@@ -74,8 +74,8 @@ class ExtendedResources:
         self._clock = clock
         self._cursor = -1
         """How far the changes of pods were read."""
-        self._known: Mapping[str, str] = {}
-        """The extended resources that the pods were read by."""
+        self._known: object = None
+        """The extended resources, managed classes and existing classes that the pods were read by."""
         self._templates: dict[str, frozenset[Template]] = {}
         """By pod (UID)."""
         self._since: dict[str, float] = {}
@@ -112,11 +112,10 @@ class ExtendedResources:
         """Look at the pods that changed; yields where others may run."""
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.pods.since(self._cursor)
-        if changed is None or managed.extended_resources != self._known:
-            self._known, changed = (
-                managed.extended_resources,
-                [*snapshot.pods, *self._since, *self._templates],
-            )
+        # A class may become ours after its pods were seen: admission, and each watch, see it at a time of their own.
+        known = managed.extended_resources, frozenset(managed.policies), managed.known
+        if changed is None or known != self._known:
+            self._known, changed = known, [*snapshot.pods, *self._since, *self._templates]
         yield from self._changed.steps(changed, self._look)
 
     def _look(self, uid: str) -> None:
