@@ -130,7 +130,7 @@ class App:
             wake=self.debouncer.wake,
         )
         self._holds = DeviceHolds(client, self.cycle, self._defrag.campaigns, fence=self.lease.fence)
-        reflect = partial(Reflector, client, observe=self.snapshot.observe)
+        reflect = partial(Reflector, client, observe=self.snapshot.observe, answered=self.snapshot.answered)
         self._volumes = [
             reflect(kind=kind, optional=True)
             for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)

@@ -79,6 +79,8 @@ class ObjectStore:
         """By UID."""
         self._objects: dict[ResourceKind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
+        self._answered: dict[ResourceKind, dict[str, Raw]] = {kind: {} for kind in _READERS}
+        """Metadata of objects, by UID, that only the answer to a write of our own has shown yet."""
         self._gone: OrderedDict[str, None] = OrderedDict()
         """UIDs of the objects that were deleted last."""
 
@@ -86,11 +88,17 @@ class ObjectStore:
         """Return the readable objects of a kind, by UID; it is always the same dict."""
         return self._objects[kind]
 
+    def answered(self, kind: ResourceKind) -> list[Raw]:
+        """Return the metadata of the objects that no list or watch has added: only the answer to a write of our own has shown them."""
+        return [*self._answered[kind].values()]
+
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> tuple[Any, Any]:
         """Take in one event; returns the object before and after it, None each where there is none; None twice: nothing changed."""
         metadata = raw["metadata"]
         uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
         objects = self._objects[kind]
+        if change != "MODIFIED":
+            self._answered[kind].pop(uid, None)
         if change == "DELETED":
             self._versions.pop(uid, None)
             self.broken.pop(uid, None)
@@ -104,6 +112,8 @@ class ObjectStore:
         # The answer to our own write, which is no addition, may come after the watch has reported the deletion.
         if change != "RESTORED" and (version < self._versions.get(uid, 0) or uid in self._gone):
             return None, None
+        if change == "MODIFIED" and uid not in self._versions:
+            self._answered[kind][uid] = metadata
         self._versions[uid] = version
         try:
             new = _READERS[kind](raw)

@@ -70,7 +70,7 @@ class Snapshot:
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self.changes = Changes()
         self._store = store = ObjectStore()
-        self.broken = store.broken
+        self.broken, self.answered = store.broken, store.answered
         """Objects that cannot be read, by UID."""
         self.nodes: Mapping[str, Node] = store.of(kinds.NODES)
         self.pods: Mapping[str, Pod] = store.of(kinds.PODS)

@@ -14,7 +14,7 @@ from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.reflector.interruptions import THROTTLED, Interruptions
 from apportion.cluster.reflector.progress import Progress
-from apportion.cluster.reflector.reported import Observe, Reported
+from apportion.cluster.reflector.reported import Answered, Observe, Reported, nothing
 from apportion.cluster.resourceversion import number
 from apportion.errors import ApiError, Expired, Missing, Unreachable
 
@@ -41,13 +41,14 @@ class Reflector:
         kind: ResourceKind,
         observe: Observe,
         *,
+        answered: Answered = nothing,
         optional: bool = False,
         few: int = 500,
         proof: float = 5.0,
         page: int = 500,
         **params: str,
     ) -> None:
-        """Prepare; nothing is read before `run`.
+        """Prepare; nothing is read before `run`. `answered`: what `observe` knows by the answers to writes alone.
 
         `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
         `catch_up` lists again rather than waiting for a bookmark, and that is listed after a broken connection; `proof`: seconds that it waits for one before it lists. `page`: objects
@@ -60,7 +61,7 @@ class Reflector:
         self._optional = optional
         self._few, self._proof, self._page = few, proof, str(page)
         self._params = params
-        self._reported = Reported(kind, observe)
+        self._reported = Reported(kind, observe, answered)
         self._progress = Progress(kind.plural)
         self._lists = False
         """Whether a list comes before the next watch although there is a version."""
@@ -225,6 +226,7 @@ class Reflector:
 
     def _advance(self, version: str, *, listed: bool = False) -> None:
         self._progress.advance(version, listed=listed)
+        self._reported.confirm(self._progress.observed)
         self._interruptions.over()
 
     # Failures. ------------------------------------------------------------------------------------------------

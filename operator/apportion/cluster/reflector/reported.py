@@ -3,8 +3,8 @@
 In: changes and lists, as the server says them. Out: calls of `observe`; what a list does not have any more is reported as deleted.
 """
 
-from collections.abc import Callable, Container
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import ResourceKind
@@ -12,6 +12,13 @@ from apportion.cluster.resourceversion import number
 
 Observe = Callable[[ResourceKind, str, Object], None]
 """Takes the kind, the event's type (ADDED, MODIFIED, DELETED, RESTORED) and the object."""
+Answered = Callable[[ResourceKind], Iterable[Mapping[str, Any]]]
+"""Returns the metadata of objects of a kind that the answers to writes have shown, and nothing that was reported."""
+
+
+def nothing(_: ResourceKind) -> Iterable[Mapping[str, Any]]:
+    """Nobody writes objects of the kind, or takes note of the answers."""
+    return ()
 
 
 class _Known(NamedTuple):
@@ -25,9 +32,10 @@ class _Known(NamedTuple):
 class Reported:
     """Objects by UID."""
 
-    def __init__(self, kind: ResourceKind, observe: Observe) -> None:
+    def __init__(self, kind: ResourceKind, observe: Observe, answered: Answered) -> None:
         self._kind = kind
         self._observe = observe
+        self._answered = answered
         self._known: dict[str, _Known] = {}
 
     def __len__(self) -> int:
@@ -53,6 +61,12 @@ class Reported:
                 "DELETED",
                 {"metadata": {"uid": uid, "name": name, **({"namespace": namespace} if namespace else {})}},
             )
+
+    def confirm(self, observed: int) -> None:
+        """Report what answers alone have shown, in a version up to which every change was reported, as deleted: it was made and went in between."""
+        for metadata in self._answered(self._kind):
+            if number(metadata["resourceVersion"]) <= observed:
+                self.report("DELETED", {"metadata": metadata})
 
     def compare(self, item: Object, observed: int) -> int:
         """Return more than 0 for a version later than the one that was reported, 0 for that one, less for one of another history.
