@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from apportion.allocator.state import State
 from apportion.cluster.kinds import CLASSES, ResourceKind
@@ -12,7 +13,7 @@ from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.apiserver import ApiServer, Json, failed
 
 
 @pytest.fixture
@@ -84,3 +85,25 @@ async def test_what_we_made_stays_until_the_watch_shows_it_and_later(server: Api
         assert all("made" in each for each in seen)
         server.drop(CLASSES, "made")
         await eventually(lambda: known(snapshot), lambda found: found == {"before", "after"})
+
+
+async def test_a_namesake_that_came_between_two_tries_of_the_first_list_stays(server: ApiServer) -> None:
+    """The second page was not answered; by then the first one had been reported, and its object was made anew."""
+    server.put(CLASSES, a_class("a", "first"))
+    server.put(CLASSES, a_class("b", "other"))
+
+    def fault(request: web.Request) -> web.Response | None:
+        if "continue" not in request.query:
+            return None
+        server.fault = lambda _: None
+        server.drop(CLASSES, "a")
+        server.put(CLASSES, a_class("a", "second"))
+        return failed(500, "no leader")
+
+    server.fault = fault
+    async with reflecting(server, CLASSES, page=1) as snapshot:
+        assert {each.name: each.uid for each in snapshot.classes.values()} == {"a": "second", "b": "other"}
+        assert {name: each.uid for name, each in snapshot.state.classes.items()} == {
+            "a": "second",
+            "b": "other",
+        }

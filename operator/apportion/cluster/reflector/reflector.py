@@ -164,7 +164,8 @@ class Reflector:
         self._lists = False
         found: set[str] = set()
         changed: list[Object] = []
-        first, token, version = not self.listed, "", ""
+        # What an earlier try has reported may be gone, and have a namesake: deletions go first then.
+        first, token, version = not self.listed and not len(self._reported), "", ""
         while True:
             more = {"continue": token} if token else {}
             page = await self._client.list(self.kind, limit=self._page, **self._params, **more)
