@@ -6,7 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from tests.observedcluster import request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, hoarded, tried
 from tests.scheduling.queued import fleet
@@ -87,6 +87,24 @@ async def test_a_gated_pod_whose_other_claim_went_away_keeps_nothing(unanswered:
     world.gone(PODS, {"metadata": {"name": "stuck", "uid": stuck.uid}})
     world.pod("gated", "kept", "missing", gates=(GATE,))
     cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == ["kept"]
+
+
+@pytest.mark.parametrize("managed", [True, False])
+async def test_a_gated_pod_of_whose_claims_a_class_went_away_keeps_nothing(
+    unanswered: Client, *, managed: bool
+) -> None:
+    """As that of a layout that somebody edits while the pod waits for the cut: nothing of the pod and its claims changes then."""
+    world, _ = hoarded()
+    world.gone(PODS, world.seen[PODS, "team", "stuck"])
+    late = world.device_class("late", **{"apportion.dev/managed": str(managed).lower()})
+    world.allocate(world.claim("other", request("late")), "n1", "nic-0", by="another")
+    world.pod("gated", "kept", "other", gates=(GATE,))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.gone(CLASSES, late)
     await tried(cycle)
     world.clock.now += UNUSED_TIMEOUT + 1
     assert await tried(cycle) == ["kept"]

@@ -31,6 +31,10 @@ class FollowedClaims:
         self._cursor = -1
         self._since.clear()
 
+    def doubt(self) -> None:
+        """Let all claims be looked at: something changed that the condition of any of them may depend on."""
+        self._cursor = -1
+
     def follow(self) -> None:
         """Look at what changed."""
         for _ in self.steps():

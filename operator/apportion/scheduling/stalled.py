@@ -62,6 +62,8 @@ class StalledAllocations:
         """How far the changes of nodes were read."""
         self._by_room: set[str] = set()
         """Claims (UIDs) of gated pods that share claims: whether they start depends on the room of a node."""
+        self._classes: object = None
+        """The managed and the existing classes by which claims were looked at."""
         self._asked: dict[str, float] = {}
         """When each node was last asked about: whether others could use its stalled allocations."""
 
@@ -92,8 +94,12 @@ class StalledAllocations:
         return found
 
     def steps(self) -> Iterator[None]:
-        """Look at the claims that changed, and where room changed at those for whose pods it counts; yields where others may run."""
-        snapshot = self._snapshot
+        """Look at the claims that changed, at all where other classes are there, and where room changed at those for whose pods it counts; yields where others may run."""
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        classes = frozenset(managed.policies), managed.known
+        if classes != self._classes:
+            self._classes = classes
+            self._stalled.doubt()
         yield from self._stalled.steps()
         hosts, self._hosts = self._hosts, snapshot.changes.hosts.end
         for claim in snapshot.claims_of(self._by_room) if hosts != self._hosts else ():
