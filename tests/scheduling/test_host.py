@@ -3,9 +3,10 @@
 import pytest
 
 from apportion.allocator.facts.host import HostResources
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
-from tests.observedcluster import ObservedCluster, request
+from tests.observedcluster import Json, ObservedCluster, request
 
 WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
 
@@ -35,6 +36,33 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
             arrive(name, cpu)
         cycle.once()
     assert world.places() == {"first": rich, "second": rich, "third": poor}
+
+
+@pytest.mark.parametrize("spec", [{"cpu": "8"}, {"port": 80}], ids=["cpu", "host port"])
+async def test_a_pod_counts_on_its_node_when_that_can_take_it_once_more(
+    unanswered: Client, spec: Json
+) -> None:
+    """The pod changed while its node was cordoned, and did not when the cordon ended."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    node = world.node("n1", cpu="15")
+    world.slice("n1", "n1-gpus", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
+    container: Json = {"name": "main", "resources": {"requests": {"cpu": spec.get("cpu", "1")}}}
+    if "port" in spec:
+        container["ports"] = [{"containerPort": 80, "hostPort": spec["port"]}]
+    world.allocate(world.claim("first"), "n1", "gpu-0")
+    first = world.pod("first", "first", gates=(GATE,), spec={"containers": [container]})
+    world.wait_for("second", request("gpu", count=3), {"containers": [container]})
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.see(NODES, node | {"spec": {"unschedulable": True}})
+    first["metadata"]["labels"] = {"app": "a"}
+    world.see(PODS, first)
+    cycle.once()
+    world.see(NODES, node | {"spec": {}})
+    world.wait_for("second", request("gpu"), {"containers": [container]})
+    cycle.once()
+    assert world.places() == {"first": "n1"}
 
 
 def test_the_allocator_knows_what_bound_pods_leave() -> None:

@@ -40,7 +40,9 @@ class Candidates:
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._room = NodeRoom(snapshot)
-        self._neighbours = Neighbours(snapshot, lambda pod: pod.node or promised_node(pod, snapshot))
+        self._neighbours = Neighbours(
+            snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
+        )
         self._pass = 0
 
     def begin(self, number: int) -> None:

@@ -6,10 +6,11 @@ selection are counted once, and then as they change.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import HostPort, PodSelection, PodTerm, Spread
@@ -25,7 +26,7 @@ _Key: TypeAlias = PodSelection | tuple[HostPort, ...]
 class _Counted:
     """Pods that match, by node."""
 
-    cursor: int = -1
+    cursor: tuple[int, int] = (-1, -1)
     pods: dict[str, str] = field(default_factory=dict)
     """Node by pod (UID)."""
     nodes: Counter[str] = field(default_factory=Counter)
@@ -44,15 +45,18 @@ class _Counted:
 class Neighbours:
     """Pods beside which a pod would run."""
 
-    def __init__(self, snapshot: Snapshot, node_of: Callable[[Pod], str | None]) -> None:
-        """`node_of` returns the node to which a pod is bound or sent."""
+    def __init__(
+        self, snapshot: Snapshot, node_of: Callable[[Pod], str | None], doubted: ChangeLog[str]
+    ) -> None:
+        """`node_of` returns the node to which a pod is bound or sent; `doubted`: pods (UIDs) of which that may have changed though they did not."""
         self._snapshot = snapshot
         self._node_of = node_of
+        self._doubted = doubted
         self._counted: dict[_Key, _Counted] = {}
         self._domains: dict[str, Mapping[str, frozenset[str]]] = {}
         """Names of nodes by the value of a label, by the label's key."""
         self._node_epoch = -1
-        self._averse = -1
+        self._averse = -1, -1
         """How far the changes of pods were read for anti-affinity."""
         self._terms: dict[PodTerm, dict[str, None]] = {}
         """Anti-affinity of pods on nodes: the pods (UIDs) by term."""
@@ -162,7 +166,7 @@ class Neighbours:
             if len(self._counted) >= MOST_COUNTED:
                 del self._counted[next(iter(self._counted))]
             counted = self._counted[key] = _Counted()
-        counted.cursor, changed = self._snapshot.changes.pods.since(counted.cursor)
+        counted.cursor, changed = self._since(counted.cursor)
         pods = self._snapshot.pods
         for uid in {*pods, *counted.pods} if changed is None else changed:
             pod = pods.get(uid)
@@ -171,8 +175,14 @@ class Neighbours:
         own = counted.pods.get(but.uid)
         return counted.nodes - Counter({own: 1}) if own is not None else counted.nodes
 
+    def _since(self, cursor: tuple[int, int]) -> tuple[tuple[int, int], Sequence[str] | None]:
+        """Return the cursor after the latest change, and the pods (UIDs) that changed after this one; None: too many."""
+        pods, changed = self._snapshot.changes.pods.since(cursor[0])
+        nodes, doubted = self._doubted.since(cursor[1])
+        return (pods, nodes), None if changed is None or doubted is None else [*changed, *doubted]
+
     def _averse_terms(self) -> Mapping[PodTerm, Mapping[str, None]]:
-        self._averse, changed = self._snapshot.changes.pods.since(self._averse)
+        self._averse, changed = self._since(self._averse)
         for uid in {*self._snapshot.pods, *self._averse_pods} if changed is None else changed:
             self._put_averse(uid)
         return self._terms

@@ -6,6 +6,8 @@ A claim that thousands of pods share changes them all, so they are read in steps
 
 from collections.abc import Iterator
 
+from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.changes import MOST_CHANGES
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -23,6 +25,12 @@ class NodeRoom:
         """How far the changes of nodes and pods were read."""
         self._changed = Changed[str]()
         """Pods, by UID."""
+        self._sent: dict[str, dict[str, None]] = {}
+        """Pods (UIDs) that an allocation sends to a node, by node, whether it could take them or not."""
+        self._sent_to: dict[str, str] = {}
+        """The node of each."""
+        self.doubted: ChangeLog[str] = ChangeLog()
+        """Pods (UIDs) whose node changed, so that it could take them now, or cannot any more."""
 
     def steps(self) -> Iterator[None]:
         """Look at the nodes that changed, and at the pods; yields where others may run."""
@@ -30,18 +38,30 @@ class NodeRoom:
         capacity.back(snapshot.managed.extended_resources.keys())
         self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
         nodes = (node.name for node in snapshot.nodes.values())
-        for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
+        doubted: list[str] = []
+        for name in {*nodes, *capacity.nodes, *self._sent} if hosts is None else {*hosts}:
             capacity.put(name, snapshot.node(name))
+            doubted += self._sent.get(name, ())
+        for uid in doubted:
+            self.doubted.add(uid, most=MOST_CHANGES)
         self._pods, pods = snapshot.changes.pods.since(self._pods)
         if pods is None:
-            pods = (*snapshot.pod_index.unbound, *capacity.promised)
-        yield from self._changed.steps(pods, self._look)
+            pods = (*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to)
+        yield from self._changed.steps((*pods, *doubted), self._look)
 
     def _look(self, uid: str) -> None:
         snapshot = self._snapshot
         pod, is_unbound = snapshot.pods.get(uid), uid in snapshot.pod_index.unbound
-        node = promised_node(pod, snapshot) if pod is not None and is_unbound else None
-        if pod is not None and node is not None:
+        node = _sent_to(pod, snapshot) if pod is not None and is_unbound else None
+        former = self._sent_to.pop(uid, None)
+        if former is not None:
+            del self._sent[former][uid]
+            if not self._sent[former]:
+                del self._sent[former]
+        if node is not None:
+            self._sent_to[uid] = node
+            self._sent.setdefault(node, {})[uid] = None
+        if pod is not None and node is not None and fits_alone(pod, node, snapshot):
             self.capacity.take(node, pod)
         else:
             self.capacity.drop(uid)
@@ -49,9 +69,14 @@ class NodeRoom:
 
 def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
     """Return the node to which an allocation, assumed ones included, sends an unbound pod, if it could take it."""
+    node = _sent_to(pod, snapshot)
+    # A pod that shares its claims with others may not fit on the node that was chosen for them.
+    return node if node is not None and fits_alone(pod, node, snapshot) else None
+
+
+def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:
     for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:
-            # A pod that shares its claims with others may not fit on the node that was chosen for them.
-            return allocation.node if fits_alone(pod, allocation.node, snapshot) else None
+            return allocation.node
     return None
