@@ -143,11 +143,18 @@ class Moving:
         return picture.plan(), found
 
     async def start(
-        self, window: timedelta = timedelta(hours=1), meanwhile: Callable[[], None] = lambda: None
+        self,
+        window: timedelta = timedelta(hours=1),
+        meanwhile: Callable[[], None] = lambda: None,
+        while_planned: Callable[[], None] = lambda: None,
     ) -> None:
-        """Plan, and begin to carry it out, in a window that is open for so long; `meanwhile`: called when the server has not answered yet."""
+        """Plan, and begin to carry it out, in a window that is open for so long.
+
+        `meanwhile`: called when the server has not answered yet. `while_planned`: called when the plan is made, and nothing is held yet.
+        """
         planned, found = self.plan()
         assert planned.plan is not None, planned
+        while_planned()
         campaign = campaign_of(planned.plan, found, self.now(), self.now() + window)
 
         async def write() -> DefragPolicy | None:

@@ -115,6 +115,24 @@ async def test_a_place_that_is_lost_before_the_pod_goes_costs_nobody_anything(si
     assert (trial.evicted, trial.held) == ([], set())
 
 
+async def test_nobody_goes_where_others_have_come_to_the_card_that_is_to_be_free(silent: Client) -> None:
+    """A plan takes seconds, in which passes go on: who was put on that card meanwhile stays, so that a restart would free nothing."""
+    trial = scattered(silent)
+    planned, _ = trial.plan()
+    assert planned.plan is not None
+    [card] = planned.plan.cards
+    await trial.start(while_planned=lambda: put(trial, "late", card.pool, 5))
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert (trial.campaign.reason, trial.evicted, trial.held) == ("PlaceLost", [], set())
+    assert str(card) in trial.campaign.message
+
+
+def put(trial: Moving, name: str, node: str, start: int) -> None:
+    """Let a pod of another controller run in a place."""
+    runs(trial.cluster, name, node, "1g.10gb", start, owner="other")
+
+
 async def test_a_place_that_is_lost_after_the_pod_went_is_replaced_by_the_old_one(silent: Client) -> None:
     """The pod that comes instead runs where the other one ran, and the rest is given up."""
     trial = crowded(silent, successors=False)

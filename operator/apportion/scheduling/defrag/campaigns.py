@@ -220,9 +220,8 @@ class Campaigns:
         found = self._read(policy, pod, move.target.node)
         if not found.movables:
             return "MayNotMove", f"pod {move.pod} stays: {', '.join(found.left_alone) or 'it has no claims'}"
-        if not self._places.fits(found, move):
-            return "PlaceLost", f"the place on node {move.target.node} does not suit pod {move.pod} any more"
-        return None
+        lost = self._places.lost(found, move)
+        return ("PlaceLost", lost) if lost else None
 
     async def _hinder(self, move: CampaignMove, against: tuple[str, str]) -> None:
         """Try again for a while, then give up; nobody was touched."""

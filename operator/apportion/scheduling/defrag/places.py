@@ -8,12 +8,15 @@ it takes no other devices. It gets the new place; where that is lost, the old on
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.defrag.replay import Replay
 from apportion.allocator.policyterms import terms_of
 from apportion.api.defrag import Campaign, CampaignMove, DefragPlace, MovePhase
 from apportion.api.hold import HoldPurpose, hold_key, hold_name
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
@@ -25,6 +28,8 @@ from apportion.scheduling.waiting import WaitingDemand, is_current
 
 KEY = hold_key(hold_name(HoldPurpose.MOVE))
 """Key of the holder in the allocator's state."""
+_HELD = partial(DeviceResult, "defrag")
+"""Returns what holds a device."""
 _PATIENCE = 10.0
 """Seconds for which a pod that came instead is refused its new place before it gets the old one."""
 
@@ -60,7 +65,43 @@ class HeldPlaces:
             self._snapshot.state.release(KEY)
             self._snapshot.retry_epoch += 1
 
-    def fits(self, found: Movables, move: CampaignMove) -> bool:
+    def lost(self, found: Movables, move: CampaignMove) -> str:
+        """Return why a pod need not go, as text for people: it would not get its new place, or who came since the plan was made uses what it would free; `found`: the pod with its claims."""
+        if not self._fits(found, move):
+            return f"the place on node {move.target.node} does not suit pod {move.pod} any more"
+        taken = self._taken()
+        return f"others use what {taken} needs, which would not be free after the moves" if taken else ""
+
+    def _taken(self) -> DeviceId | None:
+        """Return a device that is to be free in the end and would not be if all moves that are left were made now; None: all would be."""
+        campaign, snapshot = self._campaign, self._snapshot
+        moves = campaign.moves if campaign is not None else ()
+        left = [each for each in moves if each.phase is not MovePhase.MOVED]
+        going = [
+            (claim.uid, claim.allocation.results)
+            for pod in snapshot.pods_of(each.uid for each in left)
+            for claim in snapshot.named_claims(pod)
+            if claim is not None and claim.allocation is not None
+        ]
+        coming = tuple(_HELD(device) for each in left for device in devices_of(each.target.devices))
+        state = snapshot.state
+        with self._lifted(), Replay(state, {}) as replay:
+            state.release_all(key for key, _ in going)
+            replay.keep(f"{KEY}/places", coming)
+            try:
+                for device in devices_of(dict.fromkeys(campaign.freed if campaign is not None else ())):
+                    if not self._is_open(device):
+                        return device
+                    replay.keep(f"{KEY}/{device}", (_HELD(device),))
+            finally:
+                state.hold_all(going)
+        return None
+
+    def _is_open(self, device: DeviceId) -> bool:
+        views = [self._snapshot.state.view(node) for node in self._snapshot.state.nodes_of(device)]
+        return any((index := view.find(device)) is not None and view.open >> index & 1 for view in views)
+
+    def _fits(self, found: Movables, move: CampaignMove) -> bool:
         """Say whether the allocator would move a pod as planned now; `found`: the pod with its claims."""
         devices = devices_of(move.target.devices)
         [movable] = found.movables
