@@ -63,6 +63,8 @@ class Autoscaling:
         """Demands by key, with the time since which they wait; the oldest first."""
         self._young_of: Counter[_Group] = Counter()
         """How many of them belong to a group."""
+        self._full: dict[str, WaitingDemand] = {}
+        """Those that are seen as long as they wait, by key."""
         self._alike: dict[Shape, dict[str, WaitingDemand]] = {}
         """Those that were looked at, by what decides the answer and by key."""
         self._groups: dict[_Group, dict[str, WaitingDemand]] = {}
@@ -79,6 +81,8 @@ class Autoscaling:
         self._unanswered_groups: dict[_Group, None] = {}
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
         """When everything was asked last, and in which epoch of nodes and slices."""
+        self._compared = float("-inf")
+        """When it was last looked which of those that were looked at a quota keeps waiting."""
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
         """Note the demands that went or changed (by key), and those that came or changed."""
@@ -98,19 +102,10 @@ class Autoscaling:
         Yields between nodes that are asked about.
         """
         now, found = self._clock(), self._found
-        old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
-        for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
-            self._grown(key)
-            if key in self._over:
-                self._wait(demand, now)
-                continue
-            shape = self._empty.shape(demand)
-            if self._mode(demand) is Autoscale.WHEN_FULL:
-                found |= self._shown([demand], FULL)
-            elif shape is not None:
-                self._put(demand, shape)
-                if shape not in self._unanswered and self._mode(demand) is Autoscale.WHEN_NOTHING_FITS:
-                    found |= self._answer([demand], nowhere=shape in self._nowhere)
+        found |= self._looked_at(now)
+        if now - self._compared >= _REPEATED:
+            self._compared = now
+            self._within_quota([each for row in (self._full, *self._alike.values()) for each in row.values()])
         at, epoch = self._asked
         if now - at >= _REPEATED and epoch != self._empty.epoch:
             self._asked = now, self._empty.epoch
@@ -138,6 +133,27 @@ class Autoscaling:
             self._unanswered_groups.pop(group, None)
         self._found = {}
         return self._news(found)
+
+    def _looked_at(self, now: float) -> dict[str, tuple[Pod, str]]:
+        """Look for the first time at demands that have waited; returns what follows at once."""
+        found = dict[str, tuple[Pod, str]]()
+        old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
+        for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
+            self._grown(key)
+            mode, shape = self._mode(demand), self._empty.shape(demand)
+            if key in self._over or mode is Autoscale.NEVER:
+                # It may be seen: it lacked a node and nothing else, or its policy said otherwise.
+                found |= self._hidden([demand])
+            if key in self._over:
+                self._wait(demand, now)
+            elif mode is Autoscale.WHEN_FULL:
+                found |= self._shown([demand], FULL)
+                self._full[key] = demand
+            elif shape is not None:
+                self._put(demand, shape)
+                if shape not in self._unanswered and mode is Autoscale.WHEN_NOTHING_FITS:
+                    found |= self._answer([demand], nowhere=shape in self._nowhere)
+        return found
 
     def _hopeless(self, demands: Iterable[WaitingDemand]) -> bool:
         """Say whether no node could serve one of the demands, or that is unknown."""
@@ -178,6 +194,7 @@ class Autoscaling:
 
     def _drop(self, key: str) -> None:
         """Forget what decides about a demand."""
+        self._full.pop(key, None)
         shape = self._shapes.pop(key, None)
         if shape is None:
             return
