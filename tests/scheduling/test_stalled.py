@@ -7,9 +7,13 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
-from tests.observedcluster import request
+from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, hoarded, tried
 from tests.scheduling.queued import fleet
+
+ZONE: Json = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+}
 
 
 async def test_a_pod_that_no_scheduler_takes_does_not_keep_what_another_waits_for(unanswered: Client) -> None:
@@ -20,6 +24,31 @@ async def test_a_pod_that_no_scheduler_takes_does_not_keep_what_another_waits_fo
     world.clock.now += UNUSED_TIMEOUT - 1
     assert await tried(cycle) == []
     world.clock.now += 2
+    assert await tried(cycle) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    "where", [{"allNodes": True}, {"nodeSelector": ZONE}], ids=["all nodes", "nodes of a zone"]
+)
+async def test_a_device_that_several_nodes_reach_is_given_back_as_well(
+    unanswered: Client, where: Json
+) -> None:
+    """Its allocation names no node."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    for node in ("n1", "n2"):
+        world.node(node, zone="a")
+    world.slice("", "fabric", {"nodeName": None, "devices": [{"name": "gpu-0"}], **where}, 1, pool="net")
+    claim = world.claim("kept")
+    world.allocate(claim, "net", "gpu-0")
+    term = ZONE if "nodeSelector" in where else None
+    claim["status"]["allocation"]["nodeSelector"] = term
+    world.see(CLAIMS, claim)
+    world.pod("stuck", "kept")
+    world.wait_for("waiting", request("gpu"))
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []
+    world.clock.now += UNUSED_TIMEOUT + 1
     assert await tried(cycle) == ["kept"]
 
 

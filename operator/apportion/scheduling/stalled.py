@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from apportion.allocator.allocate import decide
+from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
@@ -161,12 +162,12 @@ class StalledAllocations:
         return found
 
     def _wanted(self, node: str, stalled: Sequence[Claim], waiting: Sequence[WaitingDemand]) -> list[Claim]:
-        """Return the stalled claims of a node, the longest stalled first, without whose devices one of these is served."""
+        """Return the stalled claims of a node (empty: of several), the longest stalled first, without whose devices one of these is served."""
         state, freed = self._snapshot.state, list[Claim]()
         asked = [
             (ask, terms_of(self._snapshot.managed.policy(demand.claims[0])))
             for demand in waiting
-            if (ask := self._candidates.on_node(demand, node)) is not None
+            if (ask := self._ask(demand, node, stalled)) is not None
         ]
         try:
             for claim in stalled if asked else ():
@@ -184,7 +185,17 @@ class StalledAllocations:
                 if claim.allocation is not None:
                     state.hold(claim.uid, claim.allocation.results)
 
+    def _ask(self, demand: WaitingDemand, node: str, stalled: Sequence[Claim]) -> Demand | None:
+        """Return what to ask about a node, or about all nodes that reach devices of allocations which name none."""
+        if node:
+            return self._candidates.on_node(demand, node)
+        results = [
+            each for claim in stalled if claim.allocation is not None for each in claim.allocation.results
+        ]
+        nodes = {name for each in results for name in self._snapshot.state.nodes_of(each.device)}
+        return self._candidates.ask_with_victims(demand, self._candidates.capacity(), nodes)
+
     def _published(self, claim: Claim) -> bool:
         """Say whether slices have all of its devices: what a withdrawn device consumes is known only while it is held."""
         results = claim.allocation.results if claim.allocation is not None else ()
-        return all(self._snapshot.devices.published(result.device) is not None for result in results)
+        return all(self._snapshot.devices.device(result.device) is not None for result in results)
