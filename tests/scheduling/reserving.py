@@ -92,6 +92,10 @@ class Reserving:
         self.comes(name, devices, runtime=runtime, **more)
         assert name in self.passes(0.0)
 
+    def claim_of(self, name: str) -> Json:
+        """Return the claim of a pod as it was last seen."""
+        return self._objects[name][0]
+
     def ends(self, *names: str) -> None:
         """Let pods end, with their claims; or go away while they wait."""
         for name in names:

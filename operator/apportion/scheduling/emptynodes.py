@@ -156,7 +156,7 @@ class EmptyNodes:
         held = {key: found for key in keys if (found := self._allocation(key)) is not None}
         # What a withdrawn device takes is known only while it is held.
         whole = all(key in held or key.startswith(LAYOUT_HOLD) for key in keys) and all(
-            self._snapshot.devices.published(result.device) is not None
+            self._snapshot.devices.device(result.device) is not None
             for found in held.values()
             for result in found.results
         )

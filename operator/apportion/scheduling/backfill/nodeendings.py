@@ -100,7 +100,7 @@ class NodeEndings:
         known: dict[float, _Held] = {}
         unknown: list[tuple[_Holder, list[Pod]]] = []
         seen: set[str] = set()
-        published = self._snapshot.devices.published
+        published = self._snapshot.devices.device
         for claim in self._snapshot.claims_of(sorted(self._on_node.get(node, ()))):
             holder = self._held(claim)
             if any(published(result.device) is None for result in holder[1]):

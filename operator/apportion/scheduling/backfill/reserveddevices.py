@@ -241,7 +241,7 @@ class ReservedDevices:
 
     def _sufficing(self, asked: Demand, reservations: Iterable[Reservation]) -> list[Reservation]:
         """Return those on whose nodes there may be enough devices for a demand once all are lifted, by counting: to ask takes longer."""
-        state, published = self._snapshot.state, self._snapshot.devices.published
+        state, published = self._snapshot.state, self._snapshot.devices.device
         query = state.queries.of(asked.claims, state.classes, state.features, asked.tolerations)
         known = self._enough.setdefault(query, {})
         found: list[Reservation] = []
