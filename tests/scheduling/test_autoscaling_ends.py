@@ -1,9 +1,11 @@
-"""A pod that autoscalers see is hidden once no node would help it: they would go on buying nodes for it."""
+"""What autoscalers see changes with what is true: of a quota, of a policy, and of what is held for a while."""
 
 import pytest
 
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE
-from tests.observedcluster import request
+from tests.observedcluster import GPU, request
 from tests.scheduling.lookingfornodes import H200, said, seen, waits
 from tests.scheduling.queued import fleet
 
@@ -60,3 +62,24 @@ def test_a_pod_that_is_seen_is_hidden_when_its_policy_says_never(mode: str) -> N
         found |= say()
         world.clock.now += PATIENCE
     assert found == {"p": False}
+
+
+def test_a_pod_that_fits_nowhere_is_seen_once_what_is_held_for_others_is_not_held_any_more() -> None:
+    """As long as it is, nobody knows what the node could serve; and no node or slice changes afterwards. A pod that is seen already stays so."""
+    for seen_before in (False, True):
+        world = fleet({"n1": ("h100", 1)})
+        waits(world, "p", request("gpu", expression=H200))
+        if seen_before:
+            seen(world, "p")
+        world.snapshot.state.hold("hold/move", (DeviceResult("r", DeviceId(GPU, "n1", "gpu-0")),))
+        say = said(world)
+        found = dict[str, bool]()
+        for _ in range(3):
+            found |= say()
+            world.clock.now += PATIENCE
+        assert found == {}
+        world.snapshot.state.release("hold/move")
+        for _ in range(2):
+            found |= say()
+            world.clock.now += PATIENCE
+        assert found == ({} if seen_before else {"p": True})

@@ -81,7 +81,8 @@ class EmptyNodes:
     ) -> Generator[None, None, int | None]:
         """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
 
-        None: nobody knows now, because a node publishes its devices anew, or selectors are not evaluated yet, or cost too much. Yields between nodes, and goes on with the snapshot as it
+        None: nobody knows now, because a node publishes its devices anew, or something is held there for a while (for moves, say), or selectors are not
+        evaluated yet, or cost too much. Yields between nodes, and goes on with the snapshot as it
         is then.
         """
         state = self._snapshot.state
@@ -89,12 +90,12 @@ class EmptyNodes:
             return wanted
         alike: dict[NodeClass, list[str]] = {}
         room: dict[str, int] = {}
-        publishing = False
+        unknown = False
         states = state.settle(query)
         for node in self._snapshot.nodes.values():
             if room_here := self._copies(node, demand.pods):
                 room[node.name] = room_here
-                publishing |= self._publishes(node.name)
+                unknown |= self._publishes(node.name)
                 alike.setdefault(states.of(node.name).node_class, []).append(node.name)
         asked = sorted(alike, key=lambda each: -len(alike[each]))
         found = 0
@@ -104,7 +105,8 @@ class EmptyNodes:
                 return None
             if name in state.names():
                 with self._lifted(), self._emptied(name) as whole:
-                    most = self._most_on(name, demand) if whole else None
+                    most = self._most_on(name, demand) if whole else 0
+                unknown |= not whole
                 if most is None:
                     return wanted
                 found += sum(min(most, room[each]) for each in alike[node_class])
@@ -113,7 +115,7 @@ class EmptyNodes:
             yield
         if len(asked) > MOST_CLASSES:
             return wanted
-        return None if publishing else found
+        return None if unknown else found
 
     def _publishes(self, name: str) -> bool:
         """Say whether slices of a node's pools have been missing for a short time."""
