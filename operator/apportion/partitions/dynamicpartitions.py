@@ -39,16 +39,20 @@ class DynamicPartitions:
         """By card and Partition (UID): the claim that held it last."""
         self._full: set[str] = set()
         """Profiles kept warm for which no card had room; only a card that changes can have it."""
+        self._spoilt: set[DeviceId] = set()
+        """Cards with a partition that was to be kept warm and could not be cut; it stays as long as its profile is kept warm."""
 
     def actions(self, snapshot: Snapshot, ongoing: Container[str] = ()) -> list[Action]:
         """Return what to do about all partitions but those of layouts.
 
         `ongoing`: names of Partitions about which something is being done; their cards are looked at again if they change, or afterwards.
         """
+        if self._idle.follow(snapshot):
+            self._full.clear()
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
         if changed is None:
             changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
-        cards = {*changed}
+        cards = {*changed, *self._spoilt}
         cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
         found: list[Action] = []
         for card in cards:
@@ -57,8 +61,6 @@ class DynamicPartitions:
             if todo:
                 self._unfinished[card] = [action.partition.metadata.name for action in todo]
             found += todo
-        if self._idle.follow(snapshot):
-            self._full.clear()
         found += [Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)]
         for created in self._warm_up(cards, snapshot):
             card = snapshot.devices.card(device_of(created.partition))
@@ -97,14 +99,18 @@ class DynamicPartitions:
             self._idle.put(uid, None, snapshot)
         card = partitionable_card(snapshot, where) if idle else None
         blocking = {p.metadata.uid for p in _blocking(card, wanted, idle)} if card is not None else set()
+        self._spoilt.discard(where)
         for partition in live.values():
             uid = partition.metadata.uid
             if uid not in idle:
                 continue
-            failed = partition.status.phase == Phase.FAILED
-            leaving = failed or uid in blocking
+            leaving = _failed(partition) or uid in blocking
             self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving), snapshot)
-            if leaving:
+            warm = partition.spec.origin == Origin.WARM and self._idle.is_warm(partition.spec.profile)
+            if leaving and warm and uid not in blocking:
+                # Made anew it would fail anew, at once and for ever, and no other card would be tried. Its agent tries it from time to time.
+                self._spoilt.add(where)
+            elif leaving:
                 yield Delete(
                     partition, "it could not be cut" if uid not in blocking else "its room is needed"
                 )
@@ -120,14 +126,21 @@ class DynamicPartitions:
                 continue
             taken = {p.spec.device for p in card.partitions}
             taken |= card.held(snapshot)
+            failed = {p.spec.profile for p in card.partitions if _failed(p)}
             for name, part in sorted(card.published.items()):
                 free = snapshot.devices.partition(part.device.id) is None and not _shared(part.device)
+                free = free and part.profile not in failed
                 if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
                     taken.add(name)
                     left[part.profile] -= 1
                     yield from _create(part, card.node, Origin.WARM, None)
         if everywhere:
             self._full = {profile for profile, count in left.items() if count > 0}
+
+
+def _failed(partition: Partition) -> bool:
+    """Say whether its agent could not cut it."""
+    return partition.status.phase == Phase.FAILED
 
 
 def _shared(device: Device) -> bool:

@@ -24,7 +24,7 @@ class IdlePartition:
     claim: Claim | None
     """None: we never saw it held."""
     leaving: bool = False
-    """Its card cannot keep it, or it could not be cut: it is deleted whatever its time is."""
+    """Its card cannot keep it, or it could not be cut: it serves nobody, whatever its time is."""
 
 
 class IdlePartitions:
@@ -94,6 +94,10 @@ class IdlePartitions:
             heappush(self._ends, entry)
         for profile in tuple(self._unsettled):
             yield from self._beyond_warm(profile, snapshot)
+
+    def is_warm(self, profile: str) -> bool:
+        """Say whether partitions of a profile are kept warm."""
+        return bool(self._warm.get(profile))
 
     def missing(self) -> dict[str, int]:
         """Return how many partitions are missing for the warm counts, by profile."""
