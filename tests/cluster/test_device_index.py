@@ -1,7 +1,9 @@
 """Devices by name, while slices of a pool are written one after the other."""
 
-from apportion.cluster.kinds import SLICES
+from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.dra.device import DeviceId
+from apportion.partitions.actions import Create
+from apportion.partitions.dynamicpartitions import DynamicPartitions
 from tests.observedcluster import GPU, ObservedCluster
 
 CARD, PART = DeviceId(GPU, "n1", "gpu-0"), DeviceId(GPU, "n1", "gpu-0-mig-1g10gb-19-0")
@@ -27,3 +29,19 @@ def test_a_device_stays_known_when_the_slice_that_had_it_before_loses_it() -> No
     assert world.snapshot.devices.published(CARD) is None
     assert not world.snapshot.devices.published_partitions(CARD)
     assert PART not in world.snapshot.devices.shareable
+
+
+def test_what_failed_for_a_former_holder_has_not_failed_for_the_next_one() -> None:
+    """Its agent has not tried yet: the claim that has the device now would lose it at once, and its node be left out."""
+    world = ObservedCluster()
+    world.node("n1")
+    world.card("n1")
+    world.device_class("gpu")
+    world.allocate(world.claim("c"), "n1", PART.name)
+    (made,) = DynamicPartitions(world.clock).actions(world.snapshot)
+    assert isinstance(made, Create)
+    raw = made.partition.to_json()
+    raw["metadata"]["generation"] = 2
+    for seen, failed in ((1, False), (2, True)):
+        world.see(PARTITIONS, raw | {"status": {"phase": "Failed", "observedGeneration": seen}})
+        assert bool(world.snapshot.devices.failed) is failed

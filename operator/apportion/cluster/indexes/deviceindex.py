@@ -45,7 +45,7 @@ class DeviceIndex:
         self.idle: dict[DeviceId, int] = {}
         """Devices whose partition is cut and held by nobody, each with 1: choosing one cuts nothing."""
         self.failed: dict[str, Partition] = {}
-        """Partitions that have a holder and could not be cut, by UID."""
+        """Partitions that could not be cut for the holder that they have, by UID."""
         self.nodeless: set[str] = set()
         """Names of nodes that have Partitions and no Node object."""
         self.shareable: set[DeviceId] = set()
@@ -117,7 +117,7 @@ class DeviceIndex:
             self.phases[new.spec.driver, _phase(new)] += 1
             if is_idle(new):
                 self.idle[device] = 1
-            if new.status.phase == Phase.FAILED and new.spec.holder is not None:
+            if new.status.phase == Phase.FAILED and new.spec.holder is not None and _is_answered(new):
                 self.failed[uid] = new
             self._partitions.setdefault(card_of(new), {})[uid] = new
             self._by_node.setdefault(new.spec.node_name, {})[uid] = new
@@ -222,6 +222,12 @@ def is_idle(partition: Partition) -> bool:
 def _phase(partition: Partition) -> Phase:
     """Return the phase of a partition; one of which no agent has said anything is pending."""
     return partition.status.phase or Phase.PENDING
+
+
+def _is_answered(partition: Partition) -> bool:
+    """Say whether its agent has seen what is asked for now: before, the status is about a former holder."""
+    seen = partition.status.observed_generation
+    return seen is None or seen >= partition.metadata.generation
 
 
 def _layout(partition: Partition) -> str:
