@@ -79,6 +79,7 @@ class PartitionController:
         """Device and partition epoch that the plans were made in."""
         self._wake = asyncio.Event()
         self._plans: list[LayoutPlan] = []
+        self._orphans: list[Delete] = []
         self._turns = WriteTurns(_WRITES, _WRITES_BESIDE, alone=_WRITES_ALONE)
         self._ongoing = Ongoing(self._wake.set)
 
@@ -113,10 +114,12 @@ class PartitionController:
         Nothing is written: the caller lets `run` do that, by `wake`.
         """
         epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch)
-        if self._planned == epoch:
+        if self._planned == epoch and not any(plan.is_outdated(self._snapshot) for plan in self._plans):
             return False
         self._planned = epoch
         self._plans = layout_plans(self._snapshot, self._programs)
+        # They are held from here on: one that is found later could be given away while it is deleted.
+        self._orphans = orphans(self._snapshot, self._plans)
         freed = self._holds.follow(self._plans)
         self._snapshot.retry_epoch += bool(freed)
         for device in freed:
@@ -149,13 +152,12 @@ class PartitionController:
         """Begin all that is wanted, not yet there and not being done."""
         actions: list[Action] = self._dynamic.actions(self._snapshot, self._ongoing)
         # A plan is acted by until the next one, and a claim that got a partition since keeps it.
+        planned = [*(action for plan in self._plans for action in plan.actions), *self._orphans]
         actions += [
             action
-            for plan in self._plans
-            for action in plan.actions
+            for action in planned
             if not (isinstance(action, Delete) and in_use(action.partition, self._snapshot))
         ]
-        actions += orphans(self._snapshot, self._plans)
         policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}
         self._compared = {uid: at for uid, at in self._compared.items() if uid in policies}
         for action in actions:

@@ -45,8 +45,14 @@ class LayoutPlan:
     """Why no card is selected."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Why a node cannot get the layout now."""
+    passing: list[DeviceId] = field(default_factory=list)
+    """Devices in its way that no allocation has, but a decision or a reservation that may come to nothing: no epoch grows then."""
     broken: BrokenInput | None = None
     """Why it can never work as written."""
+
+    def is_outdated(self, snapshot: Snapshot) -> bool:
+        """Say whether something that was in its way when it was made is free without any trace."""
+        return any(not _users(device, snapshot) for device in self.passing)
 
 
 def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
@@ -236,6 +242,8 @@ def _converge(
     beside = {part.device.name for part in missing}
     if user is not None and (layout.spec.rollout.only_idle or not card.fits(card.held(snapshot) | beside)):
         plan.blocked[card.node] = f"{card.whole.name} is in use ({user})"
+        held = [device for name in card.names if _users(device := card.device(name), snapshot)]
+        plan.passing += [device for device in held if not snapshot.claim_index.holders(device)]
         return
     plan.reserved.extend(part.device.id for part in missing)
     if card.node not in changing and len(changing) >= allowed:
@@ -253,10 +261,12 @@ def _usable(partition: Partition, snapshot: Snapshot) -> bool:
 
 def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
     """Return the name of a device of this card that a claim holds, None when the card is idle."""
-    for name in card.names:
-        if any(not key.startswith(LAYOUT_HOLD) for key in snapshot.state.holders(card.device(name))):
-            return name
-    return None
+    return next((name for name in card.names if _users(card.device(name), snapshot)), None)
+
+
+def _users(device: DeviceId, snapshot: Snapshot) -> list[str]:
+    """Return the keys under which others than layouts hold a device."""
+    return [key for key in snapshot.state.holders(device) if not key.startswith(LAYOUT_HOLD)]
 
 
 def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
