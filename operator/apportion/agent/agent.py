@@ -182,9 +182,13 @@ class Agent:
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()
-                for row in self.context.journal.partitions().values():
-                    self._worker(row.place.card)
-                for card in cards:
+                rows, asked = self.context.journal.partitions().values(), self.context.desired.all()
+                # Those of a card that has left, too: no event would come about them any more.
+                for card in (
+                    *(row.place.card for row in rows),
+                    *cards,
+                    *(each.spec.parent for each in asked),
+                ):
                     self._worker(card)
                 self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
                 self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
