@@ -148,6 +148,7 @@ class Agent:
         self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
         self._workers: dict[str, CardWorker] = {}
+        self._acting = False  # until it is known which claims are prepared, nothing is cut or removed
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
@@ -182,13 +183,11 @@ class Agent:
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()
-                rows, asked = self.context.journal.partitions().values(), self.context.desired.all()
+                self._acting = True
+                cut = [row.place.card for row in self.context.journal.partitions().values()]
                 # Those of a card that has left, too: no event would come about them any more.
-                for card in (
-                    *(row.place.card for row in rows),
-                    *cards,
-                    *(each.spec.parent for each in asked),
-                ):
+                asked = [partition.spec.parent for partition in self.context.desired.all()]
+                for card in (*cut, *cards, *asked):
                     self._worker(card)
                 self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
                 self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
@@ -235,9 +234,8 @@ class Agent:
 
     async def _abandon(self, row: ClaimRow) -> bool:
         """Undo a preparation that was never finished, for a claim that is gone."""
-        ref = ClaimRef(row.namespace, row.name, row.uid)
         found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
-        return bool(found) and await found[0].abandon(ref)
+        return bool(found) and await found[0].abandon(ClaimRef(row.namespace, row.name, row.uid))
 
     def _plugin(self, driver: str, kind: str) -> Plugin:
         options = self._options
@@ -276,7 +274,7 @@ class Agent:
 
     def _partition_changed(self, partition: Partition) -> None:
         self.context.partition_changed.wake()
-        if self._partitions.synced.is_set():
+        if self._acting:
             self._worker(partition.spec.parent).wake()
 
     def _worker(self, card: str) -> CardWorker:
