@@ -48,6 +48,20 @@ async def test_the_partitions_of_a_layout_that_can_be_read_once_more_stay() -> N
         assert server.deleted == []
 
 
+async def test_the_partitions_of_a_layout_that_could_not_be_read_go_with_it() -> None:
+    """No epoch grows when an object goes of which nothing counted."""
+    world, server = cards(), Server()
+    raw = world.see(LAYOUTS, layout_of(cut())[1] | {"spec": {"partitions": "all"}})
+    world.see(PARTITIONS, partition(cut()))
+    async with server.client() as client:
+        planning = controller(world, client)
+        planning.reserve()
+        world.gone(LAYOUTS, raw)
+        assert planning.reserve()
+        await planning.act()
+        assert server.deleted == [f"n1-{STATIC.name}"]
+
+
 @pytest.mark.parametrize("only_idle", [True, False])
 async def test_a_layout_gets_a_card_that_was_held_for_a_while(unanswered: Client, *, only_idle: bool) -> None:
     """A reservation whose pod went, or a decision that could not be written, left it blocked until something else changed in the cluster."""

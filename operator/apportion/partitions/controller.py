@@ -75,8 +75,8 @@ class PartitionController:
         self._compared: dict[str, float] = {}
         """When the status of each policy (UID) was last compared."""
         self._gone_since: dict[str, float] = {}
-        self._planned = (-1, -1)
-        """Device and partition epoch that the plans were made in."""
+        self._planned = (-1, -1, frozenset[str]())
+        """Device and partition epoch that the plans were made in, and the layouts that could not be read: no epoch grows when one of them goes."""
         self._wake = asyncio.Event()
         self._plans: list[LayoutPlan] = []
         self._orphans: list[Delete] = []
@@ -113,7 +113,8 @@ class PartitionController:
 
         Nothing is written: the caller lets `run` do that, by `wake`.
         """
-        epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch)
+        unread = self._snapshot.left_out(LAYOUTS)
+        epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch, unread)
         if self._planned == epoch and not any(plan.is_outdated(self._snapshot) for plan in self._plans):
             return False
         self._planned = epoch
