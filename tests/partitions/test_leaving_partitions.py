@@ -106,6 +106,18 @@ async def test_a_partition_that_is_being_deleted_is_given_to_nobody_until_it_is_
     assert world.snapshot.state.holders(STATIC) == ()
 
 
+async def test_a_new_leader_gives_nobody_a_partition_whose_object_has_gone(unanswered: Client) -> None:
+    """The former leader had it deleted, and its node has not written its slices since: the pod that got it could never start."""
+    world = cut()
+    world.layout(OTHER)
+    world.gone(PARTITIONS, partition(world))
+    world.wait_for("a", request("gpu"))
+    assert not served(world, unanswered)
+    publish(world, "n1")
+    controller(world, unanswered).reserve()
+    assert world.snapshot.state.holders(STATIC) == ()
+
+
 async def test_a_partition_that_is_wanted_once_more_is_free(unanswered: Client) -> None:
     """A layout may be put back before anything was deleted."""
     world = cut()

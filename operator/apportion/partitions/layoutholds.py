@@ -5,7 +5,6 @@ In: the plans of layouts, the snapshot. Out: holds in the allocator's state, a k
 
 from collections.abc import Iterator, Sequence
 
-from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import layout_key
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
@@ -36,15 +35,9 @@ class LayoutHolds:
         return freed
 
     def _kept_back(self, plans: Sequence[LayoutPlan]) -> Iterator[tuple[str, DeviceId]]:
-        """Yield what is held beside what the plans reserve, each with its key; a device that leaves until slices show it no more: its object goes before."""
-        snapshot = self._snapshot
-        actions = [*(action for plan in plans for action in plan.actions), *orphans(snapshot, plans)]
-        yield from kept_back(snapshot, actions)
-        for key, held in self._held.items():
-            for device in held:
-                gone = device.name.endswith(STATIC_SUFFIX) and snapshot.devices.partition(device) is None
-                if gone and snapshot.devices.device(device) is not None:
-                    yield key, device
+        """Yield what is held beside what the plans reserve, each with its key."""
+        actions = [*(action for plan in plans for action in plan.actions), *orphans(self._snapshot, plans)]
+        yield from kept_back(self._snapshot, actions)
 
 
 def _reserved(plans: Sequence[LayoutPlan]) -> Iterator[tuple[str, DeviceId]]:

@@ -31,8 +31,12 @@ def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[s
     """Yield devices that no claim may get, each with the key under which it is held.
 
     They are those of static partitions that are being deleted, or are to be by these actions; and the placements of those that no
-    slice has: its agent may be cutting it, or has cut it.
+    slice has: its agent may be cutting it, or has cut it. An object goes before its device leaves the slices.
     """
+    devices = snapshot.devices
+    for device in devices.static:
+        if devices.partition(device) is None and device.driver in snapshot.drivers:
+            yield layout_key(_layout_of(device, snapshot), device.pool), device
     for action in actions:
         if isinstance(action, Delete):
             yield _key(action.partition), device_of(action.partition)
@@ -42,6 +46,12 @@ def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[s
                 yield _key(partition), device_of(partition)
             if snapshot.devices.device(device_of(partition)) is None:
                 yield _key(partition), dynamic(partition)
+
+
+def _layout_of(device: DeviceId, snapshot: Snapshot) -> str:
+    """Return the name of the layout that a published device says, "" without one."""
+    found = snapshot.devices.device(device)
+    return str(found.attribute(f"{device.driver}/layout") or "") if found is not None else ""
 
 
 def _key(partition: Partition) -> str:

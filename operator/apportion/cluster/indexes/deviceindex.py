@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import HolderKind, Partition, Phase
 from apportion.cluster.changes import MOST_CHANGES
 from apportion.cluster.indexes.publishednames import PublishedNames
@@ -52,6 +53,8 @@ class DeviceIndex:
         """Devices that serve several claims at once."""
         self.phases: Counter[tuple[str, Phase]] = Counter()
         """How many Partition objects of a driver are in a phase."""
+        self.static: set[DeviceId] = set()
+        """Devices that layouts have made, as slices have them."""
         self.changes: ChangeLog[DeviceId] = ChangeLog()
         """Cards whose slices, Partitions or allocations changed."""
 
@@ -88,12 +91,15 @@ class DeviceIndex:
         if old is not None:
             del self._devices[old.device.id]
             self.shareable.discard(old.device.id)
+            self.static.discard(old.device.id)
             if old.part is not None:
                 self._published.get(old.part.card, {}).pop(old.device.name, None)
         if new is not None:
             self._devices[new.device.id] = new
             if new.device.shareable:
                 self.shareable.add(new.device.id)
+            if new.device.name.endswith(STATIC_SUFFIX):
+                self.static.add(new.device.id)
             if new.part is not None:
                 self._published.setdefault(new.part.card, {})[new.device.name] = new.part
 
