@@ -189,6 +189,27 @@ def test_every_kind_of_workload_is_read_by_its_pod(tmp_path: Path) -> None:
     assert json.dumps(patched).count("resourceClaimTemplateName") == 2
 
 
+def test_jobs_that_ask_for_other_counts_have_templates_of_their_own(tmp_path: Path) -> None:
+    """They have the names of their JobSet and of their containers: the second template replaced the first, and its pods had too few devices."""
+    jobs = [
+        {"name": name, "template": {"spec": {"template": {"spec": spec(container(gpu=count))}}}}
+        for name, count in (("leader", "1"), ("workers", "2"), ("more", "2"))
+    ]
+    jobset = {"kind": "JobSet", "metadata": {"name": "set"}, "spec": {"replicatedJobs": jobs}}
+    applied = [*yaml.safe_load_all(ask(tmp_path, jobset, output="yaml").stdout)]
+    counts = {
+        each["metadata"]["name"]: each["spec"]["spec"]["devices"]["requests"][0]["exactly"].get("count", 1)
+        for each in applied
+        if each["kind"] == "ResourceClaimTemplate"
+    }
+    [patched] = [each for each in applied if each["kind"] == "JobSet"]
+    named = [
+        job["template"]["spec"]["template"]["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+        for job in patched["spec"]["replicatedJobs"]
+    ]
+    assert [counts[name] for name in named] == [1, 2, 2]
+
+
 def test_nodes_have_to_suit_the_pod_as_well(tmp_path: Path) -> None:
     """nodeSelector, and cpu, for as many pods as a node takes."""
     pinned = spec(container(gpu="1"), nodeSelector={"kubernetes.io/hostname": "n2"})

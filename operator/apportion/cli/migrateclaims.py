@@ -7,7 +7,7 @@ Huawei (also of vNPUs) are known; others need a class with `extendedResourceName
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,11 +62,14 @@ class Plan:
     asks: tuple[Ask, ...]
     blocked: tuple[str, ...] = field(default=())
     """Why it cannot be moved as a whole."""
+    alike: bool = False
+    """Whether another workload of its name would have templates of the same names for something else."""
 
     def template_name(self, ask: Ask) -> str:
         """Return the name of the ResourceClaimTemplate of a claim; some asks have the same."""
         same = next(each for each in self.asks if each.request() == ask.request())
-        return f"{self.workload.name}-{same.claim}"[:253]
+        told_apart = f"-{ask.count}-{ask.device_class}" if self.alike else ""
+        return f"{self.workload.name}-{same.claim}"[: 253 - len(told_apart)] + told_apart
 
     @property
     def claims(self) -> tuple[Ask, ...]:
@@ -116,6 +119,22 @@ def plan(workload: Workload, classes: Mapping[str, str]) -> Plan | None:
         f"container {each.container}: {each.resource}: {each.note}" for each in asks if not each.device_class
     )
     return Plan(workload, asks, blocked)
+
+
+def told_apart(plans: Sequence[Plan]) -> list[Plan]:
+    """Return the plans such that no two templates of one name differ: jobs of a JobSet, or workloads of several kinds, may be called alike."""
+    wanted: dict[tuple[str, str], list[Json]] = {}
+    for each in plans:
+        for ask in each.claims:
+            wanted.setdefault((each.workload.namespace, each.template_name(ask)), []).append(ask.request())
+    clashing = {name for name, asked in wanted.items() if any(one != asked[0] for one in asked)}
+    return [
+        replace(
+            each,
+            alike=any((each.workload.namespace, each.template_name(ask)) in clashing for ask in each.claims),
+        )
+        for each in plans
+    ]
 
 
 def to_apply(plans: Iterable[Plan]) -> Iterator[Json]:
