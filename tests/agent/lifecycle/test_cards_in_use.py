@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from apportion.agent.lifecycle.worker import CardWorker
 from apportion.api.contract import STATIC_SUFFIX
 from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, one_card
 from tests.agent.places import GPU, H100, MakeBackend
+from tests.clock import Clock
 
 
 async def test_an_idle_partition_that_a_reboot_took_is_not_made_on_a_card_that_a_claim_has_whole(
@@ -26,6 +28,30 @@ async def test_an_idle_partition_that_a_reboot_took_is_not_made_on_a_card_that_a
         node.context.journal.drop_claim("whole", GPU)
         await node.work()
         assert [found.place for found in await node.live()] == [PLACE]
+
+
+async def test_a_claim_waits_for_a_card_that_another_one_has_whole_no_longer_than_for_room(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Containers of a pod that was deleted by force run on: the operator gives the claim another card once the cut has failed."""
+    holder = {"kind": "ResourceClaim", "namespace": "team", "name": "c", "uid": "c"}
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("whole", "gpu-0")
+        wanted = node.partition("p1", origin="Claim", holder=holder)
+        clock = Clock(0.0)
+        node.context.clock = clock
+        worker = CardWorker(node.context, "gpu-0")
+        await worker.round()
+        assert node.status(wanted)["phase"] == "Pending"
+        clock.now += node.context.timeouts.room + 1
+        worker.wake()
+        await worker.round()
+        assert node.status(wanted)["phase"] == "Failed"
+        node.context.journal.drop_claim("whole", GPU)
+        clock.now += node.context.timeouts.failed + 1
+        worker.wake()
+        await worker.round()
+        assert node.status(wanted)["phase"] == "Ready"
 
 
 async def test_a_persons_partition_is_not_adopted_in_order_to_be_removed(

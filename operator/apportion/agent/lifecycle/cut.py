@@ -58,7 +58,10 @@ async def cut(
             # Nothing of it is on the card: never made, or gone with a reboot, after which kubelet may be faster than this worker.
             user = context.whole_card_user(card.name)
             if user is not None:
-                return _wait("CardInUse", f"{card.name} is prepared whole for ResourceClaim {user.key}")
+                why = f"{card.name} is prepared whole for ResourceClaim {user.key}"
+                # Containers of a pod that was deleted by force may run for days: its claim goes elsewhere then.
+                phase = Phase.PENDING if may_wait else Phase.FAILED
+                return PartitionOutcome(phase, "CardInUse", why, retry=True)
         if row is None:
             row = await _intend(context, card, meant, partition, live)
         if row.step is Step.INTENT:
