@@ -13,7 +13,7 @@ from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.api.contract import HELD
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import CLAIMS, ResourceKind
-from apportion.errors import Missing, Unreachable
+from apportion.errors import Missing, NotReady, Unreachable
 from testbed.beside import beside
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.places import GPU, H100, MakeBackend
@@ -71,6 +71,29 @@ async def test_a_preparation_is_undone_whose_claim_went_to_another_node(
         answering(monkeypatch, node, on("other"))
         await HeldClaims(node.context, abandon=abandon).check()
         assert [row.uid for row in undone] == ["c"]
+
+
+async def test_a_preparation_that_cannot_be_undone_holds_its_devices_until_it_is(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People force a pod that hangs in Terminating: without the taint the next pod is given what is refused to it."""
+    refusals = [NotReady("the control daemon has not ended yet")] * 2
+
+    async def abandon(row: ClaimRow) -> bool:
+        if refusals:
+            raise refusals.pop()
+        node.context.journal.drop_claim(row.uid, row.driver)
+        return True
+
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0", ClaimStep.UNPREPARING)
+        answering(monkeypatch, node, on("other"))
+        claims = HeldClaims(node.context, abandon=abandon)
+        for _ in range(2):
+            await claims.check()
+            assert [row.uid for row in claims.rows()] == ["c"]
+        await claims.check()
+        assert claims.rows() == ()
 
 
 async def test_an_agent_that_starts_offers_nothing_before_it_knows_which_claims_lost_their_devices(

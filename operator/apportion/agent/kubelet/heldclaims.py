@@ -82,12 +82,11 @@ class HeldClaims:
                 if key not in self._lost and not still_allocated(claim, row):
                     # The first answer came from the API server's cache, which may be old: read again before acting.
                     claim = await read(self._context.client, ref)
-                    unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
-                    if unfinished and self.abandon and await self.abandon(row):
-                        continue
             except ApportionError as error:
                 silent |= isinstance(error, Unreachable)
                 lost |= self._lost & {key}
+                continue
+            if not still_allocated(claim, row) and await self._abandoned(row):
                 continue
             if not still_allocated(claim, row):
                 lost.add(key)
@@ -106,6 +105,16 @@ class HeldClaims:
         self._rounds += 1
         if not silent or self._rounds >= _MOST:
             self.looked.set()
+
+    async def _abandoned(self, row: ClaimRow) -> bool:
+        """Say whether a preparation was undone that was never finished; one that cannot be undone now holds its devices as any other."""
+        if row.step is ClaimStep.PREPARED or row.by_hand or self.abandon is None:
+            return False
+        try:
+            return await self.abandon(row)
+        except ApportionError as error:
+            _log.warning("claim.not_abandoned", claim=row.key, uid=row.uid, error=str(error))
+            return False
 
     def _due(self, rows: Sequence[ClaimRow]) -> list[ClaimRow]:
         """Return the claims to look at: those that lost their devices, that are unfinished or have other devices than partitions, and some of the rest."""
