@@ -77,7 +77,8 @@ class NodeTools:
     async def prepare(self, raw: Json) -> Json:
         """Prepare an allocated claim as kubelet would have it done. Raises ApportionError; nothing of it stays then."""
         claim = claim_of(raw)
-        async with self._context() as context:
+        # An agent that runs leaves a claim alone that is not prepared yet, though the API knows nothing of it.
+        async with self._context() as context, context.lock(BY_HAND):
             before = {row.driver for row in context.journal.claims() if row.uid == claim.uid}
             try:
                 prepared = [

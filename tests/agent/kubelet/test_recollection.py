@@ -38,11 +38,11 @@ def allocated(device: str) -> Claim:
     )
 
 
-def preparer(folder: Path, node: OneCard, device: str) -> Preparer:
-    """Return what serves kubelet."""
+def preparer(folder: Path, node: OneCard, device: str, *, known: bool = True) -> Preparer:
+    """Return what serves kubelet; the API has the claim if it is `known` there."""
 
-    async def read(_: ClaimRef) -> Claim:
-        return allocated(device)
+    async def read(_: ClaimRef) -> Claim | None:
+        return allocated(device) if known else None
 
     cdi = CdiFolder(folder / "cdi")
     networks = NodeNetworks(node.context, "n", folder, folder / "run", socket=folder / "nri.sock")

@@ -26,7 +26,7 @@ from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
 from apportion.agent.network.podnetworks import PodNetworks
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.device import device_attributes
 from apportion.dra.allocation import DeviceResult
@@ -218,9 +218,10 @@ class Preparer:
     async def abandon(self, ref: ClaimRef) -> bool:
         """Undo a preparation that was never finished, if its claim lost the devices meanwhile; returns whether it did.
 
-        Kubelet never got an answer that the claim is prepared, so no container has it. Raises ApportionError.
+        Kubelet never got an answer that the claim is prepared, so no container has it. What an administrator is about to prepare is not
+        of the API, and nobody abandons it. Raises ApportionError.
         """
-        async with self._lock(ref.uid):
+        async with self._context.lock(BY_HAND), self._lock(ref.uid):
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is ClaimStep.PREPARED:
                 return False
