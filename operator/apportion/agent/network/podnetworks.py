@@ -146,7 +146,11 @@ class PodNetworks:
             users = await self._users(claim)
             if sandbox.pod not in users:
                 continue  # the file was mounted by its path
-            if row.pod in users or row.step is not NetworkStep.WAITING:
+            if row.pod not in users and row.step is not NetworkStep.WAITING:
+                # It was not to be had when the first pod's sandbox ended, or nobody heard of that; there is no unprepare in between.
+                await self._act(row, self._follow)
+            now = self._now(row)
+            if row.pod in users or now is None or now.step is not NetworkStep.WAITING:
                 raise NotReady(
                     f"ResourceClaim {claim.key}: its network device {row.device} is in the network of another pod (UID"
                     f" {row.pod}), and cannot be in that of pod {sandbox.key}, too; pods with a ResourceClaimTemplate have a"
@@ -238,6 +242,10 @@ class PodNetworks:
     def _rows(self) -> tuple[NetworkRow, ...]:
         return self._context.journal.networks()
 
+    def _now(self, row: NetworkRow) -> NetworkRow | None:
+        """Return a row as it is now, None when it is gone."""
+        return next((each for each in self._rows() if (each.key, each.driver) == (row.key, row.driver)), None)
+
     def _mounted(self, mounts: Collection[str]) -> list[NetworkRow]:
         return [row for row in self._rows() if str(self._steps.file(row)) in mounts]
 
@@ -247,13 +255,14 @@ class PodNetworks:
     async def _act(self, row: NetworkRow, act: Callable[..., object], *more: object) -> None:
         """Act on a row as it is now, while nobody else does."""
         async with self._context.lock(row.card):
-            now = next(
-                (each for each in self._rows() if each.key == row.key and each.driver == row.driver), None
-            )
+            now = self._now(row)
             if now is not None:
                 acting = asyncio.ensure_future(asyncio.to_thread(act, now, *more))
                 try:
                     await asyncio.shield(acting)
+                except OSError as error:
+                    # A full /run: who waits gets an answer, and the interfaces of others follow their pods.
+                    raise NotReady(f"interface {row.interface}: {error}") from None
                 finally:
                     # An agent that is told to end ends the act before it lets go of the card.
                     await asyncio.wait({acting})

@@ -1,0 +1,128 @@
+"""What the host refuses while an interface goes to a pod or comes back, without a real interface: nobody waits for it for ever."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apportion.agent.devices.rdma.away import AwayFolder
+from apportion.agent.devices.rdma.sysfs import RdmaDevice
+from apportion.agent.network.interface import Interface
+from apportion.agent.network.moves import Moves
+from apportion.agent.network.namespaces import Namespaces
+from apportion.agent.network.nri import Sandbox
+from apportion.agent.network.podnetworks import PodNetworks
+from apportion.agent.rows import NetworkRow, NetworkStep
+from apportion.cluster.client import Object
+from apportion.errors import NotReady
+from tests.agent.lifecycle.onecard import OneCard, one_card
+from tests.agent.places import GPU, H100, MakeBackend
+
+BEFORE = Interface(7, "eth9", "02:00:00:00:00:01", 1500, up=True)
+WANTED = '{"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig"}'
+FIRST, SECOND = (Sandbox(pod, f"default/{pod}", "/proc/self/ns/net") for pod in ("first", "second"))
+
+
+class Host:
+    """The host's network: which row's interface is in a pod, and what it refuses next."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.there: set[str] = set()
+        self.refusals: list[Exception] = []
+        patch.setattr(Moves, "take", lambda _, row, *__: self._act(self.there.add, row))
+        patch.setattr(Moves, "bring_back", lambda _, row: self._act(self.there.discard, row))
+        patch.setattr(Moves, "read", lambda *_: BEFORE)
+        patch.setattr(Moves, "device", lambda *_: RdmaDevice("mlx5_0", "", "", "", "", (), (), "", ()))
+        patch.setattr(Namespaces, "is_pinned", lambda _, key: key in self.there)
+        patch.setattr(Namespaces, "same", lambda *_: True)
+
+    def _act(self, act: object, row: NetworkRow) -> bool:
+        if self.refusals:
+            raise self.refusals.pop()
+        assert callable(act)
+        act(row.key)
+        return True
+
+
+@asynccontextmanager
+async def networks_of(folder: Path, make_backend: MakeBackend) -> AsyncIterator[tuple[OneCard, PodNetworks]]:
+    """Give the networks of a node, with a prepared claim that has two interfaces."""
+
+    async def addresses() -> frozenset[str]:
+        return frozenset()
+
+    async with one_card(folder, make_backend(cards=[H100 | {"count": 2}])) as node:
+        networks = PodNetworks(
+            node.context,
+            Moves(Namespaces(folder, folder / "pins"), folder, node.context.at),
+            folder / "interfaces",
+            AwayFolder(folder / "away"),
+            node_addresses=addresses,
+            connected=lambda: True,
+        )
+        node.prepared("c", "gpu-0")
+        for card in ("gpu-0", "gpu-1"):
+            node.context.journal.put_network(NetworkRow("c", GPU, card, card, "first", "eth9", WANTED))
+        yield node, networks
+
+
+async def test_the_second_pod_gets_an_interface_that_could_not_be_taken_back_from_the_first(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubelet does not unprepare a claim that another pod has: nobody else would ever bring it back."""
+    host = Host(monkeypatch)
+    async with networks_of(tmp_path, make_backend) as (node, networks):
+
+        async def get(*_: object, **__: str) -> Object:
+            return {"status": {"reservedFor": [{"uid": "second"}]}}
+
+        monkeypatch.setattr(node.api, "get", get)
+        await networks.began(FIRST)
+        host.refusals = [NotReady("interfaces changed while they were read")]
+        await networks.ending(FIRST)
+        steps = {row.device: row.step for row in node.context.journal.networks()}
+        assert sorted(steps.values()) == [NetworkStep.RETURNING, NetworkStep.WAITING]
+        mounts = {mount.host_path for mount in networks.mounts("c", GPU).values()}
+        await networks.began(SECOND)
+        await networks.creating(SECOND, mounts)
+        assert {(row.pod, row.step) for row in node.context.journal.networks()} == {
+            ("second", NetworkStep.MOVED)
+        }
+
+
+async def test_a_pod_that_still_runs_without_its_reservation_keeps_its_interface(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted by force, and its containers use it."""
+    host = Host(monkeypatch)
+    async with networks_of(tmp_path, make_backend) as (node, networks):
+
+        async def get(*_: object, **__: str) -> Object:
+            return {"status": {"reservedFor": [{"uid": "second"}]}}
+
+        monkeypatch.setattr(node.api, "get", get)
+        await networks.began(FIRST)
+        mount = networks.mounts("c", GPU)["gpu-0"]
+        with pytest.raises(NotReady, match="is in the network of another pod"):
+            await networks.creating(SECOND, {mount.host_path})
+        assert len(host.there) == 2
+        assert {row.pod for row in node.context.journal.networks()} == {"first"}
+
+
+async def test_a_full_disk_keeps_one_interface_from_its_pod_and_no_other(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime gets an answer instead of waiting, and what was missed is made up for with the others."""
+    host = Host(monkeypatch)
+    async with networks_of(tmp_path, make_backend) as (node, networks):
+        full = OSError(28, "No space left on device")
+        host.refusals = [full]
+        with pytest.raises(NotReady, match="eth9: .*No space left on device"):
+            await networks.began(FIRST)
+        for row in node.context.journal.networks():
+            node.context.journal.put_network(replace(row, step=NetworkStep.WAITING))
+        host.refusals = [full]
+        await networks.compare([FIRST])
+        assert len(host.there) == 1
