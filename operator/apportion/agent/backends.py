@@ -4,7 +4,9 @@ In: the agent's options. Out: the backends that they name; with `auto`, those wh
 devices, if there is a configuration; and which are awaited, because a driver may come after the agent.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from apportion.agent.devices import pci
@@ -98,10 +100,12 @@ def reconfigured(options: AgentOptions, before: GenericDevices) -> bool:
     return configuration.content(options.generic_devices) != before.content
 
 
-def find(options: AgentOptions, names: CardNames | None = None, *, paused: str = "") -> Found:
+def find(
+    options: AgentOptions, names: CardNames | None = None, *, paused: str = "", patience: float = 120.0
+) -> Found:
     """Return the backends whose hardware answers, and which others are awaited; `names` as above. Raises BrokenInput.
 
-    `paused`: why NVIDIA's driver is not to be asked; "": it is.
+    `paused`: why NVIDIA's driver is not to be asked; "": it is. `patience`: seconds for each driver; one that hangs is awaited.
     """
     there: list[Backend] = []
     absent: list[str] = []
@@ -110,7 +114,7 @@ def find(options: AgentOptions, names: CardNames | None = None, *, paused: str =
     for name in _wanted(options):
         backend = _backend(name, options, known)
         why = paused if name == PAUSABLE else ""
-        why = why or ("" if isinstance(backend, SimulatedBackend) else _why_absent(backend))
+        why = why or ("" if isinstance(backend, SimulatedBackend) else _why_absent_in(patience, backend))
         if not why:
             there.append(backend)
             continue
@@ -146,6 +150,23 @@ def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
         return "" if backend.present() else "neither library nor device of a driver is on the node"
     except HardwareError as error:
         return str(error)
+
+
+def _why_absent_in(seconds: float, backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
+    """As `_why_absent`, in a thread of its own: the cards of other drivers wait no longer than these seconds."""
+    answer: Future[str] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(_why_absent(backend))
+        except BaseException as error:  # noqa: BLE001 - it goes to who waits
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="hardware", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        return f"its driver has not answered in {seconds:g} s"
 
 
 def _wanted(options: AgentOptions) -> list[str]:

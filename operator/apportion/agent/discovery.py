@@ -28,13 +28,23 @@ class Discovery:
     """Of one agent."""
 
     def __init__(
-        self, options: AgentOptions, context: AgentContext, found: Found, pause: DriverPause
+        self,
+        options: AgentOptions,
+        context: AgentContext,
+        found: Found,
+        pause: DriverPause,
+        *,
+        patience: float = 5.0,
     ) -> None:
+        """`patience`: seconds for the answer of a driver that was not there; one that takes longer is waited for beside everything else."""
         self._options = options
         self._context = context
         self._absent = found.absent
         self._generic = found.generic
         self._pause = pause
+        self._patience = patience
+        self._asked: dict[str, asyncio.Future[str]] = {}
+        """Drivers that have not answered yet whether they are there, by the names of their backends."""
 
     async def first(self) -> Mapping[str, Card]:
         """Return the cards. Their names are those that the journal has; where it has none, those of the node's slices.
@@ -57,9 +67,11 @@ class Discovery:
         agent then starts anew.
         """
         absent = [name for name in self._absent if name != PAUSABLE or not self._pause.why]
-        name = await in_own_thread(arrived, self._options, absent)
-        if name:
-            raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
+        for name in absent:
+            if await self._arrived(name):
+                raise NotReady(
+                    f"the driver of {name} answers now: the agent starts anew to serve its cards"
+                )
         if await in_own_thread(reconfigured, self._options, self._generic):
             raise NotReady(f"{self._options.generic_devices} says something else now: the agent starts anew")
         hardware = self._context.hardware
@@ -73,6 +85,15 @@ class Discovery:
             return frozenset()
         self._check_lost_claims(found.keys() - known.keys())
         return frozenset(name for name in found.keys() | known.keys() if found.get(name) != known.get(name))
+
+    async def _arrived(self, name: str) -> bool:
+        """Say whether a driver answers that was not there; one that hangs is no other card's trouble."""
+        asked = self._asked.pop(name, None) or in_own_thread(arrived, self._options, [name])
+        await asyncio.wait({asked}, timeout=self._patience)
+        if not asked.done():
+            self._asked[name] = asked
+            return False
+        return bool(asked.result())
 
     def _check_lost_claims(self, cards: Collection[str]) -> None:
         """Raise NotReady when a new card is in use by a claim that the journal lost: nobody may ask for its devices before it is recovered."""
