@@ -69,13 +69,11 @@ class Discovery:
         absent = [name for name in self._absent if name != PAUSABLE or not self._pause.why]
         for name in absent:
             if await self._arrived(name):
-                raise NotReady(
-                    f"the driver of {name} answers now: the agent starts anew to serve its cards"
-                )
+                raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
         if await in_own_thread(reconfigured, self._options, self._generic):
             raise NotReady(f"{self._options.generic_devices} says something else now: the agent starts anew")
         hardware = self._context.hardware
-        if not hardware.incomplete:
+        if not await hardware.look():
             return frozenset()
         known = hardware.cards
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,16 @@ import pytest
 from apportion.agent import backends
 from apportion.agent.backends import Found, find
 from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.rdma import sysfs
+from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.settings import AgentOptions
 from apportion.errors import NotReady
+from testbed.eventually import eventually
+from testbed.fakes.rdma import RdmaHost
 from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import H100, MakeBackend
 
@@ -51,11 +57,33 @@ async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
     async with one_card(tmp_path, make_backend(cards=[H100])) as node:
         pause = DriverPause(NodeLabels(node.api, "n"), node.context.hardware, why="", interval=1.0)
         options = AgentOptions("n", backend="ascend", host_root=tmp_path)
-        discovery = Discovery(options, node.context, Found((), ("ascend",)), pause, patience=0.05)
+        discovery = Discovery(options, node.context, Found((), ("ascend",)), pause, patience=0.5)
         for _ in range(2):
             async with asyncio.timeout(5):
                 assert await discovery.later() == frozenset()
         answers.set()
+        await asyncio.sleep(0.05)
         with pytest.raises(NotReady, match="the driver of ascend answers now"):
-            for _ in range(100):
-                await discovery.later()
+            await discovery.later()
+
+
+async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NIC whose firmware does not answer has files in /sys that do not return for a minute: kubelet's calls would wait as long."""
+    host = RdmaHost(tmp_path)
+    host.add("mlx5_0", "0000:9d:00.0")
+    hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
+    assert set(await hardware.discover()) == {"nic-mlx5-0"}
+    hangs, read = threading.Event(), sysfs.read
+    monkeypatch.setattr(sysfs, "read", lambda *of: (hangs.wait(2) and None) or read(*of))
+    began = time.monotonic()
+    assert hardware.unknown == ()
+    assert await hardware.look() is False
+    assert time.monotonic() - began < 1
+    host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
+    hangs.set()
+    assert await eventually(hardware.look, bool)
+    assert len(hardware.unknown) == 1
+    assert set(await hardware.discover()) == {"nic-mlx5-0", "nic-mlx5-1"}
+    assert hardware.unknown == ()

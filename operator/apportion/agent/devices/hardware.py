@@ -19,6 +19,7 @@ from prometheus_client import Histogram
 
 from apportion import metrics
 from apportion.agent.devices.backend import Backend, OnFabric, Releasable
+from apportion.agent.devices.findings import Findings
 from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
@@ -56,9 +57,7 @@ class Hardware:
         self._patience = patience
         self._longest_change = longest_change
         self._threads = Threads()
-        self._found: dict[Backend, tuple[Card, ...]] = {}
-        self._looking: dict[Backend, asyncio.Future[tuple[Card, ...]]] = {}
-        self._failing: dict[Backend, HardwareError] = {}
+        self._findings = {backend: Findings(backend, self._threads) for backend in self._backends}
         self._owner: dict[str, Backend] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
@@ -76,7 +75,8 @@ class Hardware:
 
         Raises BrokenInput when two backends have a card of one name.
         """
-        found = await asyncio.gather(*(self._discovered(backend) for backend in self._backends))
+        patience = self._patience if self.cards else _LONGEST_DISCOVERY
+        found = await asyncio.gather(*(each.discover(patience) for each in self._findings.values()))
         owner: dict[str, Backend] = {}
         for backend, cards in zip(self._backends, found, strict=True):
             for card in cards:
@@ -87,21 +87,26 @@ class Hardware:
         self.cards = {card.name: card for cards in found for card in cards}
         return self.cards
 
+    async def look(self) -> bool:
+        """Ask whether another discovery may find more, and say so; a backend that does not answer in time is as it was."""
+        await asyncio.gather(*(each.look(self._patience) for each in self._findings.values()))
+        return self.incomplete
+
     @property
     def incomplete(self) -> bool:
-        """Whether another discovery may find more."""
-        return bool(self._failing) or any(backend.incomplete() for backend in self._backends)
+        """Whether another discovery may find more, as far as was seen at the last discovery or look."""
+        return any(each.incomplete for each in self._findings.values())
 
     @property
     def failures(self) -> tuple[HardwareError, ...]:
         """Errors of backends that could not be asked for their cards at the last discovery."""
-        return tuple(self._failing.values())
+        return tuple(each.failure for each in self._findings.values() if each.failure is not None)
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Why the node may have cards that are not in `cards`, for people; nothing when all is known."""
         silent = ["a card did not answer when cards were looked for"] if self.incomplete else []
-        return (*self._awaited.values(), *(str(error) for error in self._failing.values()), *silent)
+        return (*self._awaited.values(), *map(str, self.failures), *silent)
 
     async def edits(self, card: str) -> Edits:
         """Return what a container needs for a whole card now; errors are those of `Backend.edits`, Lost when it is overdue."""
@@ -117,8 +122,8 @@ class Hardware:
         """List what exists on one card, nothing for one that the node has not; raises HardwareError when it is unknown."""
         owner = self._owner.get(card)
         why = next((why for kind, why in self._awaited.items() if card.startswith(f"{kind}-")), "")
-        if owner is None and (why or self._failing):
-            why = why or str(next(iter(self._failing.values())))
+        if owner is None and (why or self.failures):
+            why = why or str(self.failures[0])
             raise Lost(f"{card}: nobody knows what is on it: {why}")
         # A card that did not answer at discovery has no owner, and its backend knows that it is there.
         asked = self._backends if owner is None else (owner,)
@@ -210,20 +215,6 @@ class Hardware:
         """Say whether a driver that was let go of, or the next one, answers."""
         found = [backend for backend in self._backends if isinstance(backend, Releasable)]
         return any(await asyncio.gather(*(self._call(backend.answers) for backend in found)))
-
-    async def _discovered(self, backend: Backend) -> tuple[Card, ...]:
-        looking = self._looking.pop(backend, None) or self._threads.call(backend.devices)
-        await asyncio.wait({looking}, timeout=self._patience if self.cards else _LONGEST_DISCOVERY)
-        try:
-            if not looking.done():
-                self._looking[backend] = looking
-                raise Lost("cards are looked for, and their driver has not answered yet")
-            self._found[backend] = looking.result()
-            self._failing.pop(backend, None)
-        except HardwareError as error:
-            _log.warning("hardware.not_found", error=str(error))
-            self._failing[backend] = error
-        return self._found.get(backend, ())
 
     async def _walk(self, calls: Mapping[str, Callable[[], R]], log: str = "") -> dict[str, R]:
         """Return what cards answer, by card; a card is not asked while an earlier call is out.

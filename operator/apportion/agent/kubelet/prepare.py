@@ -133,7 +133,7 @@ class Preparer:
         They are left by a crash, a reboot, or a journal that was lost. Files that are not ours are not looked at.
         """
         hardware, journal = self._context.hardware, self._context.journal
-        waiting = hardware.incomplete or all(card.kind != self._kind for card in hardware.cards.values())
+        waiting = await hardware.look() or all(card.kind != self._kind for card in hardware.cards.values())
         if waiting and not journal.rebooted:
             # Its driver is awaited, or a card. After a lost journal these files alone say which claims are prepared.
             return 0
