@@ -17,11 +17,17 @@ ApportionError
     ├── NoRoom               no free place, or an unfinished partition of ours is there
     ├── Unsupported          this hardware or driver cannot do it, now or ever
     └── Lost                 the device left the bus
+        └── Silent               it has not answered yet, and may have done what it was asked for
 """
 
 
 class ApportionError(Exception):
     """Base class of what apportion raises on purpose; its text is a message for users."""
+
+    @property
+    def kind(self) -> str:
+        """Its name, as conditions have it."""
+        return type(self).__name__
 
 
 class BrokenInput(ApportionError):  # noqa: N818 - named after what is broken
@@ -114,3 +120,12 @@ class Unsupported(HardwareError):  # noqa: N818
 
 class Lost(HardwareError):  # noqa: N818
     """The device does not answer any more."""
+
+
+class Silent(Lost):
+    """The device has not answered in time: it may be well, and nobody knows what it has done."""
+
+    @property
+    def kind(self) -> str:
+        """As that of one that does not answer any more: for users it is the same."""
+        return Lost.__name__

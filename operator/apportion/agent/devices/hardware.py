@@ -24,7 +24,7 @@ from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.agent.devices.walk import Walk
-from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
+from apportion.errors import BrokenInput, HardwareError, Lost, Silent, Unsupported
 
 _log = structlog.get_logger()
 
@@ -278,8 +278,8 @@ class Hardware:
             if answer.done():
                 return answer.result()
             self._note_overdue(card, answer)
-            raise Lost(f"{_late(card)}; whether it has done what it was asked for is known when it does")
+            raise Silent(f"{_late(card)}; whether it has done what it was asked for is known when it does")
 
 
-def _late(card: str) -> Lost:
-    return Lost(f"{card}: the driver has not answered in time")
+def _late(card: str) -> Silent:
+    return Silent(f"{card}: the driver has not answered in time")

@@ -19,7 +19,7 @@ from apportion.agent.lifecycle.report import condition
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.dra.allocation import DeviceResult
-from apportion.errors import ApiError, Missing, Overtaken, Unreachable
+from apportion.errors import ApiError, ApportionError, Missing, Overtaken, Unreachable
 
 READY = "Ready"
 HEALTHY = "Healthy"
@@ -49,10 +49,10 @@ class DeviceCondition:
         return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid, share)  # noqa: FBT003
 
     @classmethod
-    def failed(cls, result: DeviceResult, error: Exception) -> "DeviceCondition":
+    def failed(cls, result: DeviceResult, error: ApportionError) -> "DeviceCondition":
         """Return Ready=False with the error for a device."""
         name, share = result.device.name, result.share_id or ""
-        return cls(name, READY, False, type(error).__name__, str(error), share=share)  # noqa: FBT003
+        return cls(name, READY, False, error.kind, str(error), share=share)  # noqa: FBT003
 
 
 class ClaimStatusWriter:

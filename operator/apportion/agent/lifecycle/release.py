@@ -46,7 +46,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         try:
             await context.hardware.destroy(found)
         except HardwareError as error:
-            return PartitionOutcome(Phase.RELEASING, type(error).__name__, str(error), retry=True)
+            return PartitionOutcome(Phase.RELEASING, error.kind, str(error), retry=True)
         context.at("hardware.destroyed")
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.begun.forget(row.uid)

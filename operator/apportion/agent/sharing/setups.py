@@ -6,8 +6,8 @@ row with its name, and outlives the agent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,14 @@ from typing import Final, TypeVar
 import structlog
 
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.sharing import ControlDaemon, Sharing, TimeSlice
+from apportion.agent.devices.sharing import Sharing, TimeSlice
 from apportion.agent.devices.values import Edits
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice, SharingRow
-from apportion.agent.sharing import daemonfolder
+from apportion.agent.sharing import acts, daemonfolder
 from apportion.agent.sharing.daemons import client_edits, control_daemon
 from apportion.agent.sharing.notes import SetupNotes
-from apportion.errors import ApportionError, Lost, NotReady
+from apportion.errors import ApportionError, Lost, NotReady, Silent
 
 _log = structlog.get_logger()
 R = TypeVar("R")
@@ -70,8 +70,8 @@ class Setups:
         async with self._locked(row, *([before] if before is not None else [])):
             known = journal.sharing_of(row.uid, row.driver)
             if known is None or replace(known, done=False) != replace(row, done=False):
-                if known is not None:
-                    await self._undo(known)
+                if known is not None and not await self._undo(known):
+                    raise Silent(f"claim {row.uid}: a card of what it had set up before does not answer")
                 await asyncio.to_thread(self._write, replace(row, done=False))
                 self._context.at("sharing.intent")
                 known = None
@@ -84,7 +84,8 @@ class Setups:
     async def end(self, uid: str, driver: str) -> None:
         """Take back what a claim had set up, as far as no other claim shares it; without a row there is nothing.
 
-        Raises HardwareError or NotReady when something cannot be taken back now; the row then stays.
+        What a card has that does not answer is taken back once it does (`keep`). Raises HardwareError or NotReady when something else cannot
+        be taken back now; the row then stays.
         """
         row = self._context.journal.sharing_of(uid, driver)
         if row is not None:
@@ -160,7 +161,7 @@ class Setups:
         if not daemon.commands:
             return True
         try:
-            return await self._on(row.under_mps[0], partial(_limited, daemon=daemon))
+            return await self._on(row.under_mps[0], partial(acts.limited, daemon=daemon))
         except (ApportionError, OSError) as error:
             _log.warning("sharing.limits_unknown", claim=row.uid, daemon=row.daemon, error=str(error))
             return row.daemon not in self._failing
@@ -170,7 +171,7 @@ class Setups:
             if each.time_slice is not TimeSlice.DEFAULT:
                 # Turns are taken by programs of several contexts, so the mode has to allow them.
                 await self._exclusive(each, exclusive=False)
-                await self._on(each, partial(_set_time_slice, time_slice=each.time_slice))
+                await self._on(each, partial(acts.set_time_slice, time_slice=each.time_slice))
                 self._context.at("sharing.time_slice")
         if row.daemon:
             await self._start(row, seconds)
@@ -183,7 +184,7 @@ class Setups:
         for each in row.under_mps:
             await self._exclusive(each, exclusive=True)
             self._context.at("sharing.exclusive")
-        await self._on(row.under_mps[0], partial(_start_daemon, daemon=daemon, seconds=seconds))
+        await self._on(row.under_mps[0], partial(acts.start_daemon, daemon=daemon, seconds=seconds))
         self._context.at("sharing.daemon")
 
     async def _revive(self, daemon: str) -> str:
@@ -205,8 +206,8 @@ class Setups:
             if self._context.journal.claim(row.uid, row.driver) is None:
                 await self._undo(row)
 
-    async def _undo(self, row: SharingRow) -> None:
-        """Take back what no other claim shares. The caller holds the locks."""
+    async def _undo(self, row: SharingRow) -> bool:
+        """Take back what no other claim shares; returns whether that was all, or a card did not answer. The caller holds the locks."""
         others = [
             other
             for other in self._context.journal.sharing()
@@ -217,19 +218,14 @@ class Setups:
             await self._context.hardware.stop_daemon(row.daemon)
             self._context.at("sharing.daemon_ended")
             await asyncio.to_thread(daemonfolder.remove, self._folder / row.daemon)
-        for each in row.devices:
-            if each.uuid in shared:
-                continue
-            if each.mps:
-                await self._tolerant(self._exclusive(each, exclusive=False), each)
-            if each.time_slice is not TimeSlice.DEFAULT:
-                await self._tolerant(
-                    self._on(each, partial(_set_time_slice, time_slice=TimeSlice.DEFAULT)), each
-                )
-            self._context.at("sharing.taken_back")
+        silent = [each for each in row.devices if each.uuid not in shared and not await self._cleared(each)]
+        if silent:
+            await asyncio.to_thread(self._write, replace(row, done=False))
+            return False
         self._notes.drop(row)
         await asyncio.to_thread(self._context.journal.drop_sharing, row.uid, row.driver)
         self._context.at("sharing.gone")
+        return True
 
     async def _end_orphans(self) -> None:
         """End daemons that no claim has, and remove their folders: a journal was lost, or a reboot was between."""
@@ -242,57 +238,56 @@ class Setups:
                 _log.warning("sharing.orphan_left", daemon=name, error=str(error))
 
     async def _end_orphan(self, name: str) -> None:
-        async with self._context.lock(f"mps-{name}"):
-            now = {row.daemon for row in self._context.journal.sharing()}
-            if name not in now and not self._cdi.mentions(str(self._folder / name)):
-                _log.warning("sharing.orphan", daemon=name)
-                await self._context.hardware.stop_daemon(name)
-                for uuid in await asyncio.to_thread(daemonfolder.cards_in, self._folder / name):
-                    card = SharedDevice(uuid, uuid, uuid, mps=True)
-                    await self._tolerant(self._exclusive(card, exclusive=False), card)
+        cards = await asyncio.to_thread(daemonfolder.cards_in, self._folder / name)
+        async with self._holding({f"mps-{name}", *(f"sharing-{uuid}" for uuid in cards)}):
+            rows = self._context.journal.sharing()
+            if name in {row.daemon for row in rows} or self._cdi.mentions(str(self._folder / name)):
+                return
+            _log.warning("sharing.orphan", daemon=name)
+            await self._context.hardware.stop_daemon(name)
+            shared = {each.uuid for row in rows for each in row.devices}
+            left = [SharedDevice(uuid, uuid, uuid, mps=True) for uuid in cards if uuid not in shared]
+            if all([await self._cleared(each) for each in left]):
                 await asyncio.to_thread(daemonfolder.remove, self._folder / name)
 
     async def _exclusive(self, device: SharedDevice, *, exclusive: bool) -> None:
         # A MIG device has no compute mode of its own (dra-driver-nvidia-gpu sets that of whole GPUs only).
         if device.whole:
-            await self._on(device, partial(_set_exclusive, exclusive=exclusive))
+            await self._on(device, partial(acts.set_exclusive, exclusive=exclusive))
 
     async def _on(self, device: SharedDevice, act: Callable[[Sharing, str], R]) -> R:
-        cards = self._context.hardware.cards.values()
-        card = next((card.name for card in cards if card.uuid == device.card_uuid), "")
+        hardware = self._context.hardware
+        card = next((card.name for card in hardware.cards.values() if card.uuid == device.card_uuid), "")
+        if not card and hardware.unknown:
+            raise Silent(f"{device.device}: its card {device.card_uuid} is not there (yet)")
         if not card:
             raise Lost(f"{device.device}: its card {device.card_uuid} is not there")
-        return await self._context.hardware.set_up(card, lambda sharing: act(sharing, card))
+        return await hardware.set_up(card, lambda sharing: act(sharing, card))
 
-    async def _tolerant(self, doing: Awaitable[None], device: SharedDevice) -> None:
-        """Take something back, unless the card is lost: a driver that sees it anew starts with its defaults."""
+    async def _cleared(self, device: SharedDevice) -> bool:
+        """Give a device the driver's defaults; returns False while nobody knows whether it has them.
+
+        One whose card is lost or has left has them: a driver that sees it anew starts with its defaults.
+        """
         try:
-            await doing
+            if device.mps:
+                await self._exclusive(device, exclusive=False)
+            if device.time_slice is not TimeSlice.DEFAULT:
+                await self._on(device, partial(acts.set_time_slice, time_slice=TimeSlice.DEFAULT))
         except Lost as error:
             _log.warning("sharing.card_lost", device=device.device, error=str(error))
+            return not isinstance(error, Silent)
+        self._context.at("sharing.taken_back")
+        return True
 
-    @asynccontextmanager
-    async def _locked(self, *rows: SharingRow) -> AsyncIterator[None]:
+    def _locked(self, *rows: SharingRow) -> AbstractAsyncContextManager[None]:
         """Hold the locks of the rows' daemons and cards, also against another agent process."""
         names = {f"mps-{row.daemon}" for row in rows if row.daemon}
-        names |= {f"sharing-{each.card_uuid}" for row in rows for each in row.devices}
+        return self._holding(names | {f"sharing-{each.card_uuid}" for row in rows for each in row.devices})
+
+    @asynccontextmanager
+    async def _holding(self, names: Collection[str]) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for name in sorted(names):
                 await stack.enter_async_context(self._context.lock(name))
             yield
-
-
-def _set_time_slice(sharing: Sharing, card: str, *, time_slice: TimeSlice) -> None:
-    sharing.set_time_slice(card, time_slice)
-
-
-def _set_exclusive(sharing: Sharing, card: str, *, exclusive: bool) -> None:
-    sharing.set_exclusive(card, exclusive=exclusive)
-
-
-def _limited(sharing: Sharing, _: str, *, daemon: ControlDaemon) -> bool:
-    return sharing.has_limits(daemon)
-
-
-def _start_daemon(sharing: Sharing, _: str, *, daemon: ControlDaemon, seconds: float) -> None:
-    sharing.start_daemon(daemon, seconds)
