@@ -1,13 +1,17 @@
 """What the driver does after it was given up, and what an object says by the time that its cut is over."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import LivePartition, PartitionPlace
+from apportion.agent.lifecycle import context
 from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.lifecycle.worker import CardWorker
-from apportion.errors import Busy, NoRoom, Overtaken
+from apportion.errors import Busy, NoRoom, NotReady, Overtaken
 from tests.agent.lifecycle.onecard import PLACE, one_card
 from tests.agent.places import H100, MakeBackend
 
@@ -71,3 +75,73 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
         await worker.round()
         status = node.status(item)
         assert (status["phase"], status["observedGeneration"]) == ("Ready", 2)
+
+
+class SlowDriver:
+    """A driver whose creation of a partition begins, and goes on when the test says so."""
+
+    def __init__(self, backend: SimulatedBackend, patch: pytest.MonkeyPatch) -> None:
+        self.begun, self.going_on, self.over = threading.Event(), threading.Event(), threading.Event()
+        self._create = backend.create
+        patch.setattr(backend, "create", self._slow)
+
+    def _slow(self, place: PartitionPlace) -> LivePartition:
+        self.begun.set()
+        self.going_on.wait(5)
+        try:
+            return self._create(place)
+        finally:
+            self.over.set()
+
+
+async def test_the_next_agent_waits_for_the_driver_of_one_that_ends(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look at the card before the partition is there, and forget whose it is: the room would be lost."""
+    backend = make_backend(cards=[H100])
+    slow = SlowDriver(backend, monkeypatch)
+    async with one_card(tmp_path, backend) as node, one_card(tmp_path, backend) as other:
+        item = node.partition("p1")
+        working = asyncio.create_task(node.work())
+        assert await asyncio.to_thread(slow.begun.wait, 5)
+        working.cancel()
+        await asyncio.wait({working})
+        assert not slow.over.is_set()
+        other.api.items.update(node.api.items)
+        other.delete(item)
+        removing = asyncio.create_task(other.work())
+        await asyncio.sleep(0.1)
+        slow.going_on.set()
+        await removing
+        assert slow.over.is_set()
+        assert await other.live() == ()
+        assert other.context.journal.partitions() == {}
+
+
+async def test_who_comes_next_in_the_same_agent_does_not_wait_for_the_driver(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubelet gets its answer, and another agent the reason why it has none; the card is free for all once the driver is back."""
+    backend = make_backend(cards=[H100])
+    slow = SlowDriver(backend, monkeypatch)
+    monkeypatch.setattr(context, "_LONGEST", 0.1)
+    async with one_card(tmp_path, backend) as node, one_card(tmp_path, backend) as other:
+        node.partition("p1")
+        working = asyncio.create_task(node.work())
+        assert await asyncio.to_thread(slow.begun.wait, 5)
+        working.cancel()
+        await asyncio.wait({working})
+        for _ in range(2):
+            async with asyncio.timeout(1), node.context.lock("gpu-0"):
+                pass
+            with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
+                async with other.context.lock("gpu-0"):
+                    pass
+        async with node.context.lock("gpu-0"):
+            slow.going_on.set()
+            await asyncio.wait(node.context.hardware.changes("gpu-0"))
+            with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
+                async with other.context.lock("gpu-0"):
+                    pass
+        async with asyncio.timeout(1), other.context.lock("gpu-0"):
+            pass

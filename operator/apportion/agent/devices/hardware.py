@@ -62,8 +62,8 @@ class Hardware:
         self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
         """Calls by card that are out although their deadline is over."""
-        self._changing: set[asyncio.Future[Any]] = set()
-        """Calls that change cards; a loop keeps no task that nobody has."""
+        self._changing: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
+        """What changes cards, by card, until it is back, whoever waits for it; a loop keeps no task that nobody has."""
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
         self._fabric: dict[str, str] = {}
         """Why cards have not joined their fabric, "" for those that have."""
@@ -165,6 +165,10 @@ class Hardware:
 
         return await self._change(card, change, seconds=_LONGEST_SETUP)
 
+    def changes(self, card: str) -> tuple[asyncio.Future[Any], ...]:
+        """Return what changes a card now, or will, also when nobody waits for it any more."""
+        return tuple(self._changing.get(card, ()))
+
     async def daemons(self) -> dict[str, bool]:
         """Return the control daemons of this node by name, and whether each is ready; raises HardwareError."""
         found: dict[str, bool] = {}
@@ -227,7 +231,7 @@ class Hardware:
         )
         await walk.run(self._threads)
         for card, out in walk.overdue.items():
-            self._note_overdue(card, out)
+            _keep(self._overdue[card], out)
         for card in calls.keys() - walk.answers.keys() if log else ():
             _log.warning(log, card=card, error=str(walk.errors.get(card, _late(card))))
         return walk.answers
@@ -240,12 +244,8 @@ class Hardware:
         await asyncio.wait({answer}, timeout=self._patience)
         if answer.done():
             return answer.result()
-        self._note_overdue(card, answer)
+        _keep(self._overdue[card], answer)
         raise _late(card)
-
-    def _note_overdue(self, card: str, answer: asyncio.Future[Any]) -> None:
-        self._overdue[card].add(answer)
-        answer.add_done_callback(self._overdue[card].discard)
 
     async def _call(self, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
         return await self._threads.call(verb, *args)
@@ -262,8 +262,7 @@ class Hardware:
         done or undone before the hardware is read. A caller that is cancelled leaves the change to its end.
         """
         changing = asyncio.ensure_future(self._changed(card, act, seconds or self._longest_change))
-        self._changing.add(changing)
-        changing.add_done_callback(self._changing.discard)
+        _keep(self._changing[card], changing)
         # Its error is nobody's when the caller is gone.
         changing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(changing)
@@ -274,12 +273,19 @@ class Hardware:
             if self._overdue[card]:
                 raise _late(card)
             answer = self._threads.call(act, backend)
+            _keep(self._changing[card], answer)
             await asyncio.wait({answer}, timeout=seconds)
             if answer.done():
                 return answer.result()
-            self._note_overdue(card, answer)
+            _keep(self._overdue[card], answer)
             raise Silent(f"{_late(card)}; whether it has done what it was asked for is known when it does")
 
 
 def _late(card: str) -> Silent:
     return Silent(f"{card}: the driver has not answered in time")
+
+
+def _keep(calls: set[asyncio.Future[Any]], call: asyncio.Future[Any]) -> None:
+    """Keep a call among others until it is back."""
+    calls.add(call)
+    call.add_done_callback(calls.discard)

@@ -26,6 +26,8 @@ from apportion.errors import NotReady
 
 _LOOK = 0.02
 """Seconds between two tries while another process has a card's lock; waiting in a thread would hold up others' threads."""
+_LONGEST = 20.0
+"""Seconds for all of them: kubelet gives up after 45, and nobody waits for ever for the driver of another process."""
 
 
 def utc_now() -> str:
@@ -87,28 +89,33 @@ class AgentContext:
     sharing: Callable[[], Awaitable[PublishedSharing | None]] = _not_shared
     """Returns how the node shares its GPUs; None: not at all."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _kept: dict[str, int] = field(default_factory=dict)
+    """Locked files of cards that nobody here has and that a call still changes."""
 
     @asynccontextmanager
     async def lock(self, card: str) -> AsyncIterator[None]:
         """Hold the card's lock, so that no claim is prepared with what a worker is removing.
 
-        It excludes the other agent of a rolling update too. The lock is advisory (flock) and dies with its process, so that a
-        killed agent never leaves one behind. Raises NotReady where it cannot be made (a full disk).
+        It excludes the other agent of a rolling update too. The file's lock is advisory (flock) and dies with its process, so that a
+        killed agent never leaves one behind. It stays with this process as long as a driver call changes the card, also when who waited for
+        that gave up: another agent would look at the card before the call has done what it does, and forget whose that is. Raises NotReady
+        where it cannot be made (a full disk), and while another process keeps it.
         """
         async with self._locks.setdefault(card, asyncio.Lock()):
-            path = self.locks_dir / f"{card}.lock"
+            kept = self._kept.pop(card, None)
+            handle = kept if kept is not None else await _locked(self.locks_dir / f"{card}.lock", card)
             try:
-                self.locks_dir.mkdir(parents=True, exist_ok=True)
-                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError as error:
-                raise NotReady(f"{card} cannot be locked: {error}") from None
-            try:
-                # The other holder is another process, so there is no event to wait for.
-                while not _taken(handle):  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK)
                 yield
             finally:
-                os.close(handle)
+                self._kept[card] = handle
+                for call in self.hardware.changes(card):
+                    call.add_done_callback(lambda _: self._let_go(card))
+                self._let_go(card)
+
+    def _let_go(self, card: str) -> None:
+        """Give a card's file to other processes, unless a call still changes the card or somebody here has the lock."""
+        if card in self._kept and not self.hardware.changes(card):
+            os.close(self._kept.pop(card))
 
     async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
@@ -133,6 +140,26 @@ class AgentContext:
             if any(device.device == card and not device.admin for device in row.devices):
                 return row
         return None
+
+
+async def _locked(path: Path, card: str) -> int:
+    """Return a locked file. Raises NotReady."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotReady(f"{card} cannot be locked: {error}") from None
+    try:
+        # The other holder is another process, so there is no event to wait for.
+        async with asyncio.timeout(_LONGEST):
+            while not _taken(handle):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK)
+    except BaseException as error:
+        os.close(handle)
+        if isinstance(error, TimeoutError):
+            raise NotReady(f"{card} is locked by another agent, whose driver call is not back") from None
+        raise
+    return handle
 
 
 def _taken(handle: int) -> bool:
