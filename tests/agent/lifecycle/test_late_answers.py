@@ -45,6 +45,35 @@ async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_object
         assert await node.live() == ()
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["never made", "made late"])
+async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
+    tmp_path: Path, make_backend: MakeBackend, *, late: bool
+) -> None:
+    """The operator gives a claim other devices after a time-out, and deletes the object: what comes then would be nobody's."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+
+        def time_out(place: PartitionPlace) -> LivePartition:
+            raise Busy(f"{place}: nvmlDeviceCreateGpuInstanceWithPlacement: timed out")
+
+        now = [100.0]
+        node.context.clock = lambda: now[0]
+        item = node.partition("p1")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "create", time_out)
+            await node.work()
+        node.delete(item)
+        await node.work()
+        assert node.status(item)["phase"] == "Releasing"
+        if late:
+            backend.create(PLACE)
+        else:
+            now[0] += node.context.timeouts.late
+        await node.work()
+        assert node.api.items == {}
+        assert await node.live() == ()
+
+
 async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

@@ -56,6 +56,8 @@ class Timeouts:
     """Between tries while waiting; doubled from first to last."""
     shown: float = 1.0
     """Before the status of a partition that is being cut says so: most are cut before, and one status is enough."""
+    late: float = 30.0
+    """For a driver that timed out to make a partition after all, before it is taken for never made."""
     failed: float = 15.0
     """Between tries of a Failed partition; a prepare call tries at once."""
 
@@ -82,6 +84,8 @@ class AgentContext:
     """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
     unsupported: set[str] = field(default_factory=set)
     """Devices that the driver refused as unsupported."""
+    unanswered: dict[str, float] = field(default_factory=dict)
+    """When the driver timed out that was to make a partition, by UID."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     warn: Callable[[str, Iterable[str]], Awaitable[None]] = _say_nothing

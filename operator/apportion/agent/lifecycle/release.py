@@ -5,6 +5,7 @@ is never removed, even if its object is deleted.
 """
 
 import asyncio
+import math
 from dataclasses import replace
 
 import structlog
@@ -39,6 +40,10 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         await asyncio.to_thread(context.journal.put_partition, row)
         context.at("partition.releasing")
     found = live.get(row.place)
+    due = context.unanswered.get(row.uid, -math.inf) + context.timeouts.late
+    if found is None and context.clock() < due:
+        why = f"{row.place}: the driver has not made it in time, and may make it yet"
+        return PartitionOutcome(Phase.RELEASING, "Busy", why, retry=True)
     # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
     # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
     rest = found is not None and ((begun and not found.complete) or lost_compute_instance(row, found))
@@ -50,6 +55,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         context.at("hardware.destroyed")
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.begun.forget(row.uid)
+    context.unanswered.pop(row.uid, None)
     context.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.place))
     if row.layout:
