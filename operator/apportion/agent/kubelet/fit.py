@@ -21,7 +21,8 @@ def check_fit(row: ClaimRow, others: Sequence[ClaimRow], cards: Mapping[str, Car
     for other in others:
         for mine in row.devices:
             for theirs in other.devices:
-                if theirs.card in kin[mine.card] and not (mine.admin or theirs.admin):
+                near = theirs.card in kin[mine.card] or _at_one_place(mine.card_uuid, theirs.card_uuid)
+                if near and not (mine.admin or theirs.admin):
                     raise other.holds(theirs.device, mine.device)
     for of, amount in _takes(row, cards).items():
         holders = [(other.key, part) for other in others if (part := _takes(other, cards)[of])]
@@ -60,6 +61,14 @@ def _takes(row: ClaimRow, cards: Mapping[str, Card]) -> Counter[_Amount]:
             for name, amount in card.takes.items():
                 found[_Amount(card.part_of, name, totals.get(name, 0))] += amount
     return found
+
+
+def _at_one_place(mine: str, theirs: str) -> bool:
+    """Say whether one UUID is a place, and the other one something at it.
+
+    A generic device without a serial number is known by its bus id, and by its name, too, once another one has come to its PCI device.
+    """
+    return "" not in (mine, theirs) and (mine.startswith(f"{theirs}/") or theirs.startswith(f"{mine}/"))
 
 
 def _kin(cards: Mapping[str, Card], rows: Iterable[ClaimRow]) -> Mapping[str, set[str]]:
