@@ -86,6 +86,18 @@ def test_virtual_functions_are_devices_of_their_own(host: RdmaHost) -> None:
     assert len({card.uuid for card in cards.values()}) == 4
 
 
+def test_a_nic_stays_what_it_is_when_its_functions_are_made(host: RdmaHost) -> None:
+    """They may have its GUID. A NIC that counted as lost would cost its pod the node, until an agent starts anew."""
+    backend = RdmaBackend(host.root)
+    before = {card.name: card.uuid for card in backend.devices()}
+    host.add("mlx5_1", "0000:9d:00.1", guid="946d:ae03:00a3:1b2c", function_of="0000:9d:00.0")
+    assert backend.incomplete()
+    after = {card.name: card.uuid for card in backend.devices()}
+    assert after == before | {"nic-mlx5-1": "NIC-0000:9d:00.1"}
+    assert backend.health() == {}
+    assert len(backend.edits("nic-mlx5-0").nodes) == 3
+
+
 def test_what_is_not_known_is_not_published(tmp_path: Path) -> None:
     """No NUMA node, no GUID, no interface: no attribute, instead of one that matches others' ignorance."""
     host = RdmaHost(tmp_path)

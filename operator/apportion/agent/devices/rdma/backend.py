@@ -92,10 +92,14 @@ class RdmaBackend(UncutBackend):
         """Return the devices of the node now by UUID, in the order of their names."""
         found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
         there = self._with_those_away([device for device in found if device is not None])
-        guids = Counter(device.guid for device in there)
-        # Functions of one NIC may have its GUID.
+        # Functions of one NIC may have its GUID. The NIC keeps it: it was there, and in use, before they were made.
+        guids, nics = (
+            Counter(device.guid for device in there if every or not device.physical)
+            for every in (True, False)
+        )
+        alone = {device.name for device in there if (guids if device.physical else nics)[device.guid] == 1}
         return {
-            f"NIC-{(device.guid if guids[device.guid] == 1 else '') or device.pci_bus_id or device.name}": device
+            f"NIC-{(device.guid if device.name in alone else '') or device.pci_bus_id or device.name}": device
             for device in there
         }
 
