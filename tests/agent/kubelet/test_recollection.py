@@ -136,3 +136,22 @@ async def test_files_that_a_reboot_left_are_removed_before_their_card_is_there(
             assert await preparer(tmp_path, node, "gpu-0").remove_orphans() == 1
     async with one_card(tmp_path, backend, boot="next") as node:
         assert await recollected(tmp_path, node) == 0
+
+
+async def test_files_of_a_later_release_are_read_in_the_version_that_is_known(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """After a downgrade and a lost journal the agent would end at each start, and no pod of the node with a claim could end."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-0").prepare(REF)
+    (file,) = (tmp_path / "p" / GPU).glob(f"*/{REF.uid}/*/metadata.json")
+    newest = '{"apiVersion": "metadata.resource.k8s.io/v1", "kind": "DeviceMetadata", "claims": []}'
+    file.write_text(f"{newest}\n[]\n{file.read_text()}")
+    async with one_card(tmp_path, backend, "lost") as node:
+        assert await recollected(tmp_path, node) == 1
+        (row,) = node.context.journal.claims()
+        assert [device.device for device in row.devices] == ["gpu-0"]
+    file.write_text(newest)
+    async with one_card(tmp_path, backend, "lost-too") as node:
+        assert await recollected(tmp_path, node) == 0

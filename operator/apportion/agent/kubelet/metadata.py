@@ -10,7 +10,7 @@ are in the order of a ring.
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,12 +112,19 @@ class MetadataFolder:
         return found or "it has one NPU"
 
     def read(self, claim: str) -> tuple[Json, ...]:
-        """Return the content of a claim UID's files in their newest version; files that cannot be read are left out."""
+        """Return the content of a claim UID's files in a version that is known here; files that cannot be read are left out.
+
+        A later release writes further versions before these.
+        """
         found = []
         for path in sorted((self._folder / claim).glob("*/metadata.json")):
             with suppress(OSError, ValueError):
-                first, _ = json.JSONDecoder().raw_decode(path.read_text(encoding="utf-8"))
-                found.append(first)
+                known = (
+                    each
+                    for each in _stream(path.read_text(encoding="utf-8"))
+                    if each.get("apiVersion") in VERSIONS
+                )
+                found += [each for each in (next(known, None),) if each is not None]
         return tuple(found)
 
     def remove(self, claim: str) -> None:
@@ -128,6 +135,15 @@ class MetadataFolder:
         """Return the UIDs of the claims that have files; folders of other names are not ours."""
         names = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
         return {name for name in names if UID.fullmatch(name) is not None}
+
+
+def _stream(text: str) -> Iterator[Json]:
+    """Yield the objects of a stream. Raises ValueError for what is no JSON."""
+    while text := text.lstrip():
+        each, end = json.JSONDecoder().raw_decode(text)
+        text = text[end:]
+        if isinstance(each, dict):
+            yield each
 
 
 def _in_ring(rows: list[DeviceDescription]) -> list[DeviceDescription]:
