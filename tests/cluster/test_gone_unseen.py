@@ -1,4 +1,4 @@
-"""Objects that came and went while nobody watched: a list does not show them, and whoever knows of them has to forget them."""
+"""Objects that came and went while nobody watched: a list does not show them, and who knows of them has to forget them."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.cli import document
-from apportion.cli.migrateclaims import Plan, plan, to_apply, told_apart
+from apportion.cli.migrateclaims import Plan, plan, to_apply, with_own_templates
 from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
 from apportion.cli.world.live import read_live
@@ -67,7 +67,9 @@ def migrate(
         snapshot, workloads = _read(file, namespace, cluster, kubeconfig, context)
         classes = snapshot.managed.extended_resources
         managed = {name: found for name, found in classes.items() if found in snapshot.managed.policies}
-        plans = told_apart([found for each in workloads if (found := plan(each, managed)) is not None])
+        plans = with_own_templates(
+            [found for each in workloads if (found := plan(each, managed)) is not None]
+        )
         rehearsal = Rehearsal(snapshot)
         fits = [rehearsal.place(each) for each in plans]
     except ApportionError as error:

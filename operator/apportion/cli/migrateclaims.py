@@ -68,8 +68,8 @@ class Plan:
     def template_name(self, ask: Ask) -> str:
         """Return the name of the ResourceClaimTemplate of a claim; some asks have the same."""
         same = next(each for each in self.asks if each.request() == ask.request())
-        told_apart = f"-{ask.count}-{ask.device_class}" if self.alike else ""
-        return f"{self.workload.name}-{same.claim}"[: 253 - len(told_apart)] + told_apart
+        own = f"-{ask.count}-{ask.device_class}" if self.alike else ""
+        return f"{self.workload.name}-{same.claim}"[: 253 - len(own)] + own
 
     @property
     def claims(self) -> tuple[Ask, ...]:
@@ -121,7 +121,7 @@ def plan(workload: Workload, classes: Mapping[str, str]) -> Plan | None:
     return Plan(workload, asks, blocked)
 
 
-def told_apart(plans: Sequence[Plan]) -> list[Plan]:
+def with_own_templates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans such that no two templates of one name differ: jobs of a JobSet, or workloads of several kinds, may be called alike."""
     wanted: dict[tuple[str, str], list[Json]] = {}
     for each in plans:

@@ -63,7 +63,7 @@ class Hardware:
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
         """Calls by card that are out although their deadline is over."""
         self._changing: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
-        """What changes cards, by card, until it is back, whoever waits for it; a loop keeps no task that nobody has."""
+        """What changes cards, by card, until it is back, also when nobody waits for it any more; a loop keeps no task that nobody has."""
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
         self._fabric: dict[str, str] = {}
         """Why cards have not joined their fabric, "" for those that have."""
