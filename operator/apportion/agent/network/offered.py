@@ -11,11 +11,12 @@ from pathlib import Path
 
 import structlog
 
+from apportion.agent.devices.threads import in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.hostneeds import host_needs
 from apportion.api.contract import NETWORK_DEVICE
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, NotReady
 
 _log = structlog.get_logger()
 
@@ -28,11 +29,19 @@ class OfferedInterfaces:
         context: AgentContext,
         host: Path,
         node_addresses: Callable[[], Awaitable[Collection[str]]],
+        *,
+        patience: float = 5.0,
     ) -> None:
-        """`host` is the network namespace of the node, `node_addresses` returns the addresses of its Node object."""
+        """`host` is the network namespace of the node, `node_addresses` returns the addresses of its Node object.
+
+        `patience`: seconds for the kernel's answer, which waits for every driver that changes an interface, also for one that hangs.
+        """
         self._context = context
         self._host = host
         self._node_addresses = node_addresses
+        self._patience = patience
+        self._asked: asyncio.Future[dict[str, str]] | None = None
+        """What the kernel has not answered yet."""
         self._offered: Mapping[str, bool] = {}
         """By card; what could not be found out is not in it."""
 
@@ -45,7 +54,7 @@ class OfferedInterfaces:
         try:
             if any("interface" in card.attributes for card in nics):
                 addresses = await self._node_addresses()
-                needs = await asyncio.to_thread(host_needs, self._host, addresses)
+                needs = await self._needs(addresses)
         except ApportionError as error:
             _log.warning("network.not_looked", error=str(error))
             return False
@@ -57,6 +66,15 @@ class OfferedInterfaces:
         }
         changed, self._offered = offered != self._offered, offered
         return changed
+
+    async def _needs(self, addresses: Collection[str]) -> Mapping[str, str]:
+        """Return why the node needs each interface. Raises NotReady, also when the kernel does not say so in time."""
+        asked = self._asked or in_own_thread(host_needs, self._host, addresses)
+        await asyncio.wait({asked}, timeout=self._patience)
+        self._asked = None if asked.done() else asked
+        if self._asked is not None:
+            raise NotReady("the kernel has not told yet what interfaces there are: a driver may hang")
+        return asked.result()
 
     def described(self, card: Card) -> Card:
         """Return the card with what is known of its interface."""

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from apportion.agent.devices.rdma.away import AwayFolder
+from apportion.agent.devices.threads import in_own_thread
 from apportion.agent.devices.values import Mount
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.moves import Moves
@@ -106,7 +107,7 @@ class PodNetworks:
                 wanted=wanted[device.device].model_dump_json(by_alias=True, exclude_none=True),
             )
             async with self._context.lock(card.name):
-                await asyncio.to_thread(self._steps.note, row, node_addresses)
+                await in_own_thread(self._steps.note, row, node_addresses)
 
     def mounts(self, claim: str, driver: str) -> dict[str, Mount]:
         """Return what keeps a container from starting before its interface is in the pod, by device."""
@@ -211,14 +212,14 @@ class PodNetworks:
 
     async def recover(self) -> None:
         """Finish what a former agent began, as far as no pod has to be known for it."""
-        known = {row.key: row for row in self._rows()}
-        for key, raw in self._away.rows().items():
+        away = self._away.rows()
+        # Read after the files, which another agent may be writing before its rows.
+        known = {row.key for row in self._rows()}
+        for key, raw in away.items():
             if key not in known:
                 # The journal was lost meanwhile.
                 row = NetworkRow.from_columns(raw)
                 await asyncio.to_thread(self._context.journal.put_network, row)
-            elif known[key].step is NetworkStep.WAITING:
-                self._away.drop(key)
         claims = {(row.uid, row.driver) for row in self._context.journal.claims()}
         for row in self._rows():
             act = self._steps.finish if (row.claim, row.driver) in claims else self._steps.drop
@@ -257,7 +258,8 @@ class PodNetworks:
         async with self._context.lock(row.card):
             now = self._now(row)
             if now is not None:
-                acting = asyncio.ensure_future(asyncio.to_thread(act, now, *more))
+                # A call to the kernel waits for every driver that changes an interface: the journal must not wait with it for a thread.
+                acting = in_own_thread(act, now, *more)
                 try:
                     await asyncio.shield(acting)
                 except OSError as error:

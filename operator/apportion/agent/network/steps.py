@@ -114,10 +114,11 @@ class Steps:
         self._context.at("network.gone")
 
     def finish(self, row: NetworkRow) -> None:
-        """Bring it back if a former agent had begun that, or the kernel did."""
-        if row.step is NetworkStep.RETURNING or (
-            row.step is not NetworkStep.WAITING
-            and not self._moves.namespaces.is_pinned(row.key)
+        """Bring it back if a former agent had begun that, or the kernel did; of one that is back nothing is left."""
+        if row.step is NetworkStep.WAITING:
+            self._away.drop(row.key)
+        elif row.step is NetworkStep.RETURNING or (
+            not self._moves.namespaces.is_pinned(row.key)
             # Its namespace has ended, and the kernel gave it back; if not, it may be in a pod that runs.
             and self._moves.on_host(row)
         ):
