@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent import backends
 from apportion.agent.backends import Found, find
+from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.backend import RdmaBackend
+from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.nodelabels import NodeLabels
@@ -43,7 +44,7 @@ def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(
     tmp_path: Path, answers: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NICs and GPUs beside it have pods, which end only when an agent unprepares their claims."""
-    monkeypatch.setattr(backends.pci, "plugged", lambda *_: True)
+    monkeypatch.setattr(pci, "plugged", lambda *_: True)
     options = AgentOptions("n", backend="ascend", host_root=tmp_path)
     found = find(options, patience=0.1)
     assert (found.backends, found.absent) == ((), ("ascend",))
@@ -76,14 +77,19 @@ async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_mor
     hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
     assert set(await hardware.discover()) == {"nic-mlx5-0"}
     hangs, read = threading.Event(), sysfs.read
-    monkeypatch.setattr(sysfs, "read", lambda *of: (hangs.wait(2) and None) or read(*of))
+
+    def hang(root: Path, name: str) -> RdmaDevice | None:
+        hangs.wait(2)
+        return read(root, name)
+
+    monkeypatch.setattr(sysfs, "read", hang)
     began = time.monotonic()
-    assert hardware.unknown == ()
+    assert [*hardware.unknown] == []
     assert await hardware.look() is False
     assert time.monotonic() - began < 1
     host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
     hangs.set()
     assert await eventually(hardware.look, bool)
-    assert len(hardware.unknown) == 1
+    assert len([*hardware.unknown]) == 1
     assert set(await hardware.discover()) == {"nic-mlx5-0", "nic-mlx5-1"}
-    assert hardware.unknown == ()
+    assert [*hardware.unknown] == []
