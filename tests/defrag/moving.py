@@ -27,8 +27,8 @@ Json = dict[str, Any]
 POLICY = "tidy"
 
 
-class Killed(Exception):  # noqa: N818 - what happens to a process
-    """The leader was killed."""
+class Killed(BaseException):
+    """The leader was killed; nobody in it can do anything about that."""
 
 
 def ends(cluster: Cluster, name: str) -> None:

@@ -185,6 +185,21 @@ async def test_a_policy_that_is_deleted_midway_lets_the_move_end_and_makes_no_ot
     assert trial.running()["anew-1"].split("/")[0] != "n1"
 
 
+async def test_what_cannot_be_carried_out_as_it_is_written_ends_it_and_not_the_operator(
+    silent: Client,
+) -> None:
+    """The API server takes times without a zone, which nobody can compare; each leader would end with what a person wrote."""
+    trial = scattered(silent)
+    await trial.start()
+    raw = trial.cluster.objects["DefragPolicy", "", "tidy"]
+    raw["status"]["campaign"]["closes"] = "2126-01-01T00:00:00"
+    trial.cluster.see(DEFRAGS, raw)
+    trial.lead()
+    await trial.rounds(most=4)
+    assert trial.campaign is not None
+    assert (trial.campaign.reason, trial.evicted, trial.held) == ("Defect", [], set())
+
+
 def recommend(trial: Moving) -> None:
     """Change the policy's mode."""
     raw = trial.cluster.objects["DefragPolicy", "", "tidy"]

@@ -6,7 +6,7 @@ one that goes on: it holds the places again before its first pass, and asks for 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import structlog
@@ -19,6 +19,7 @@ from apportion.errors import ApiError, NotLeading, Unanswered
 from apportion.scheduling.defrag import events
 from apportion.scheduling.defrag.movables import Movables
 from apportion.scheduling.defrag.places import HeldPlaces
+from apportion.scheduling.defrag.records import unfinished, with_move
 from apportion.scheduling.preemption.evictions import Evicting
 
 _log = structlog.get_logger()
@@ -130,6 +131,9 @@ class Campaigns:
             return
         except ApiError as error:
             _log.info("defrag.unanswered", policy=policy.metadata.name, error=str(error))
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported; the next leader would meet it, too
+            _log.exception("defrag.defect", policy=policy.metadata.name)
+            self._let_go("Defect", "it cannot be carried out any further; the operator's log says more")
 
     async def _begin(self, policy: DefragPolicy, campaign: Campaign, move: CampaignMove) -> None:
         """Let the pod of a move go, if its new place is free for it and the server would let it go."""
@@ -145,7 +149,7 @@ class Campaigns:
             await self._hinder(move, against or _gone(move))
             return
         now = self._now().replace(microsecond=0)
-        decided = _with(campaign, move, phase=MovePhase.EVICTING, since=now)
+        decided = with_move(campaign, move, phase=MovePhase.EVICTING, since=now)
         if await self._wrote(decided.model_copy(update={"evicted": now})):
             [decided_move] = [each for each in decided.moves if each.uid == move.uid]
             await self._evict(policy, decided_move)
@@ -187,7 +191,7 @@ class Campaigns:
             if _runs(self._places.placed(move, move.target)):
                 if self._present() is None:
                     await self._end("PolicyChanged", _NO_POLICY)
-                elif await self._wrote(_with(campaign, move, phase=MovePhase.MOVED)):
+                elif await self._wrote(with_move(campaign, move, phase=MovePhase.MOVED)):
                     metrics.DEFRAG_MOVES.labels("moved").inc()
                 return
             if _runs(self._places.placed(move, move.source)):
@@ -249,9 +253,15 @@ class Campaigns:
         return True
 
     async def _end(self, reason: str, message: str) -> None:
-        """End: everybody else may have the places from now on."""
+        """End, and write it down."""
+        self._let_go(reason, message)
+        if self._campaign is not None:
+            await self._finish(self._campaign)
+
+    def _let_go(self, reason: str, message: str) -> None:
+        """End: everybody else may have the places from now on. The next act writes it down."""
         policy, campaign = self._policy, self._campaign
-        if policy is None or campaign is None:
+        if policy is None or campaign is None or campaign.ended is not None:
             return
         now = self._now().replace(microsecond=0)
         ended = campaign.model_copy(update={"ended": now, "reason": reason, "message": message[:1024]})
@@ -262,7 +272,6 @@ class Campaigns:
             metrics.DEFRAG_MOVES.labels("given up").inc()
         events.ended(self._recorder, policy, ended)
         _log.info("defrag.ended", policy=policy.metadata.name, reason=reason, message=message)
-        await self._finish(ended)
 
     async def _finish(self, ended: Campaign) -> None:
         """Write down that it has ended; until that is done no other plan is begun."""
@@ -274,21 +283,6 @@ class Campaigns:
         """Return the policy as it is now; None: it is gone, or cannot be read."""
         uid = self._policy.metadata.uid if self._policy is not None else ""
         return self._snapshot.defrags.get(uid) if uid not in self._snapshot.broken else None
-
-
-def unfinished(policies: Iterable[DefragPolicy]) -> list[DefragPolicy]:
-    """Return the policies whose plan is not carried out to its end, the one that began first at the front."""
-    found = [
-        (each.status.campaign.began, each.metadata.name, each)
-        for each in policies
-        if each.status.campaign is not None and each.status.campaign.ended is None
-    ]
-    return [each for _, _, each in sorted(found, key=lambda row: row[:2])]
-
-
-def _with(campaign: Campaign, move: CampaignMove, **more: object) -> Campaign:
-    moves = tuple(each.model_copy(update=more) if each.uid == move.uid else each for each in campaign.moves)
-    return campaign.model_copy(update={"moves": moves})
 
 
 def _gone(move: CampaignMove) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from apportion.api.defrag import (
     DefragMove,
     DefragPlace,
     DefragPlan,
+    DefragPolicy,
     LeftAlone,
 )
 from apportion.dra.allocation import DeviceResult
@@ -88,6 +89,22 @@ def devices_of(texts: Iterable[str]) -> tuple[DeviceId, ...]:
         if driver and pool and name:
             found.append(DeviceId(driver, pool, name))
     return tuple(found)
+
+
+def unfinished(policies: Iterable[DefragPolicy]) -> list[DefragPolicy]:
+    """Return the policies whose plan is not carried out to its end, the one that began first at the front."""
+    found = [
+        (each.status.campaign.began.timestamp(), each.metadata.name, each)
+        for each in policies
+        if each.status.campaign is not None and each.status.campaign.ended is None
+    ]
+    return [each for _, _, each in sorted(found, key=lambda row: row[:2])]
+
+
+def with_move(campaign: Campaign, move: CampaignMove, **more: object) -> Campaign:
+    """Return what is carried out with something else said of a move."""
+    moves = tuple(each.model_copy(update=more) if each.uid == move.uid else each for each in campaign.moves)
+    return campaign.model_copy(update={"moves": moves})
 
 
 def _move(move: Move, found: Movables) -> DefragMove:
