@@ -5,10 +5,9 @@ first it removes, then it creates.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -18,36 +17,17 @@ from apportion.agent.lifecycle.cut import cut, row_from_hardware
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.lifecycle.release import release, remove_finalizer
 from apportion.agent.lifecycle.report import PartitionOutcome, as_asked, report
+from apportion.agent.lifecycle.waits import Wait, holder_of
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import ApportionError, Lost, Overtaken
+from apportion.errors import ApportionError, HardwareError, Lost, Overtaken
 
 _LONGEST = 60.0
 """Seconds after which a round is made without a wake-up: people change partitions on the node."""
 _UNSEEN: Final = frozenset({"Lost", "NoJournal"})
 """Reasons for which nobody knows what is on the card, or can write it down."""
 _log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class _Wait:
-    """How long a partition has been waiting, and when it is tried again."""
-
-    since: float
-    """When it was first refused."""
-    pause: float
-    due: float
-    holder: str = ""
-    """UID of the holder that it failed for."""
-
-    def failed_for(self, partition: Partition, pause: float) -> bool:
-        """Say whether it failed for this holder; `pause` is the pause after failures."""
-        return self.pause >= pause and self.holder == _holder(partition)
-
-
-def _holder(partition: Partition) -> str:
-    return partition.spec.holder.uid if partition.spec.holder is not None else ""
 
 
 def _shows(live: Mapping[PartitionPlace, LivePartition], row: PartitionRow) -> bool:
@@ -66,7 +46,7 @@ class CardWorker:
         self._everything = True
         self._some: set[str] = set()
         """Partition UIDs to look at, unless everything is."""
-        self._waits: dict[str, _Wait] = {}
+        self._waits: dict[str, Wait] = {}
         self._live: Mapping[PartitionPlace, LivePartition] | None = None
         """What was on the card in this round when it was last looked at."""
 
@@ -110,23 +90,23 @@ class CardWorker:
         self._everything, self._some = False, set()
         due: list[float] = []
         self._live = None
-        await self._recover_rows()
+        unseen = await self._recover_rows()
         for row in context.journal.partitions_of(self.card):
             if not everything and row.uid not in some:
                 continue
             partition = context.desired.get(row.uid)
             if partition is None or is_deleting(partition):
-                due += await self._remove(row, partition)
+                due += await self._apart(row.uid, self._remove(row, partition))
         for uid, partition in context.desired.of(self.card).items():
             if not everything and uid not in some:
                 continue
             if is_deleting(partition):
-                if await self._may_be_there(partition):
+                if uid in unseen or await self._may_be_there(partition):
                     due.append(self._pause(uid))
                 elif context.journal.partition(uid) is None:
                     await remove_finalizer(context, partition)
             else:
-                due += await self._create_or_keep(partition)
+                due += await self._apart(uid, self._create_or_keep(partition))
         self._waits = {
             uid: wait
             for uid, wait in self._waits.items()
@@ -142,18 +122,34 @@ class CardWorker:
             due += [max(wait.due - context.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
-    async def _recover_rows(self) -> None:
-        """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware."""
-        context = self._context
+    async def _apart(self, uid: str, work: Coroutine[Any, Any, list[float]]) -> list[float]:
+        """Do something about one partition; that the hardware cannot be asked about it holds up no other one, whose holder may go elsewhere."""
+        try:
+            return await work
+        except HardwareError as error:
+            _log.warning("partition.unseen", card=self.card, uid=uid, error=str(error))
+            return [self._pause(uid)]
+
+    async def _recover_rows(self) -> set[str]:
+        """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware.
+
+        Returns the UIDs of those for which the hardware cannot be asked.
+        """
+        context, unseen = self._context, set[str]()
         card = context.hardware.cards.get(self.card)
         for uid, partition in context.desired.of(self.card).items():
             if card is None or not is_deleting(partition) or context.journal.partition(uid) is not None:
                 continue
             async with context.lock(self.card):
-                row = row_from_hardware(context, card, partition, await context.live(self.card))
+                try:
+                    row = row_from_hardware(context, card, partition, await context.live(self.card))
+                except HardwareError:
+                    unseen.add(uid)
+                    continue
                 if row is not None and context.journal.partition(uid) is None:
                     _log.warning("partition.recovered", partition=row.name, place=str(row.place))
                     await asyncio.to_thread(context.journal.put_partition, row)
+        return unseen
 
     async def _may_be_there(self, partition: Partition) -> bool:
         """Say whether a lost journal may have had a row for a Partition on a card that the node does not show (yet)."""
@@ -219,7 +215,7 @@ class CardWorker:
             context.begun.forget(uid)
         if outcome.phase is Phase.FAILED and (outcome.retry or outcome.reason == "Unsupported"):
             # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
-            self._waits[uid] = _Wait(context.clock(), failed, context.clock() + failed, _holder(partition))
+            self._waits[uid] = Wait(context.clock(), failed, context.clock() + failed, holder_of(partition))
             return [failed]
         if not outcome.retry:
             self._waits.pop(uid, None)
@@ -293,7 +289,7 @@ class CardWorker:
         timeouts = self._context.timeouts
         wait = self._waits.get(uid)
         if wait is None or wait.pause >= timeouts.failed:
-            wait = self._waits[uid] = _Wait(self._context.clock(), timeouts.first_retry, 0.0)
+            wait = self._waits[uid] = Wait(self._context.clock(), timeouts.first_retry, 0.0)
         else:
             wait.pause = min(wait.pause * 2, timeouts.last_retry)
         wait.due = self._context.clock() + wait.pause
