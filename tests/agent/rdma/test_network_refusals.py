@@ -136,6 +136,23 @@ async def test_a_full_disk_keeps_one_interface_from_its_pod_and_no_other(
         assert len(host.there) == 1
 
 
+@pytest.mark.parametrize("which", ["device", "interface"])
+async def test_a_pod_gets_no_interface_that_has_the_name_of_its_own_by_now(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """A driver that is loaded anew gives names in another order: the other NIC is somebody else's, or the node's."""
+    host, other = Host(monkeypatch), "0000:fe:00.0"
+    if which == "device":
+        monkeypatch.setattr(Moves, "device", lambda *_: replace(NO_DEVICE, pci_bus_id=other))
+    else:
+        monkeypatch.setattr(Moves, "read", lambda *_: replace(BEFORE, parent=other))
+    async with networks_of(tmp_path, make_backend) as (node, networks):
+        with pytest.raises(NotReady, match=f"eth9 were called is at {other} now"):
+            await networks.began(FIRST)
+        assert host.there == set()
+        assert {row.step for row in node.context.journal.networks()} == {NetworkStep.WAITING}
+
+
 async def test_an_agent_that_starts_forgets_no_interface_that_another_one_takes_to_a_pod_meanwhile(
     tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ class Steps:
             name = str(card.attributes.get("rdmaDevice", ""))
             device = self._moves.device(name)
             before = self._moves.read(row, device)
+            _check_place(row, card.location.pci_bus_id, device.pci_bus_id, before.parent)
             row = replace(row, before=before.to_json(), nic=name if self._moves.moves_alone() else "")
             self._away.put(row.key, device, asdict(replace(row, step=NetworkStep.MOVING)))
             row = self._step(row, NetworkStep.MOVING)
@@ -141,6 +142,16 @@ class Steps:
     def file(self, row: NetworkRow) -> Path:
         """Return where the file is that the claim's containers mount."""
         return self._folder / f"{row.key}.json"
+
+
+def _check_place(row: NetworkRow, known: str, *now: str) -> None:
+    """Raise NotReady when the card's names belong to another PCI device by now: drivers that are loaded anew give them in another order."""
+    others = {place for place in now if known and place not in ("", known)}
+    if others:
+        raise NotReady(
+            f"{row.card} is at {known}, and what it and its interface {row.interface} were called is at {', '.join(others)} now;"
+            " an agent that starts anew knows them by their new names"
+        )
 
 
 def _description(found: Interface) -> str:
