@@ -25,24 +25,24 @@ from tests.agent.places import GPU, H100, MakeBackend
 REF = ClaimRef("default", "c", "00000000-0000-4000-8000-00000000000c")
 
 
-def allocated(device: str) -> Claim:
-    """Return the claim, allocated to a device of the node and reserved."""
-    result = {"request": "r0", "driver": GPU, "pool": "n", "device": device}
+def allocated(*devices: str) -> Claim:
+    """Return the claim, allocated to devices of the node and reserved."""
+    results = [{"request": "r0", "driver": GPU, "pool": "n", "device": device} for device in devices]
     user = {"resource": "pods", "name": "p", "uid": "p"}
     return Claim.from_json(
         {
             "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": REF.uid},
             "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
-            "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]},
+            "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [user]},
         }
     )
 
 
-def preparer(folder: Path, node: OneCard, device: str, *, known: bool = True) -> Preparer:
+def preparer(folder: Path, node: OneCard, *devices: str, known: bool = True) -> Preparer:
     """Return what serves kubelet; the API has the claim if it is `known` there."""
 
     async def read(_: ClaimRef) -> Claim | None:
-        return allocated(device) if known else None
+        return allocated(*devices) if known else None
 
     cdi = CdiFolder(folder / "cdi")
     networks = NodeNetworks(node.context, "n", folder, folder / "run", socket=folder / "nri.sock")
@@ -155,3 +155,16 @@ async def test_files_of_a_later_release_are_read_in_the_version_that_is_known(
     file.write_text(newest)
     async with one_card(tmp_path, backend, "lost-too") as node:
         assert await recollected(tmp_path, node) == 0
+
+
+async def test_a_claim_that_is_recollected_while_the_api_is_silent_is_the_same_in_whatever_order_its_files_name_devices(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Files name GPUs as they form a ring, the claim as they were chosen: its files could not be made anew for the rest of its life."""
+    backend = make_backend(cards=[H100 | {"count": 2}])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
+    async with one_card(tmp_path, backend, "lost") as node:
+        assert await recollected(tmp_path, node) == 1
+        devices = await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
+        assert {device.device for device in devices} == {"gpu-0", "gpu-1"}

@@ -256,7 +256,7 @@ class Preparer:
         known = self._context.journal.claim(ref.uid, self.driver)
         if known is not None:
             check_cards(known, devices)
-        if known is not None and [d.id for d in known.devices] == [d.id for d in devices]:
+        if known is not None and {d.id for d in known.devices} == {d.id for d in devices}:
             if known.step is ClaimStep.UNPREPARING:
                 known = replace(known, step=ClaimStep.PREPARING)
             return known
