@@ -77,7 +77,7 @@ async def test_channels_are_offered_when_the_gpus_have_joined(node: Node) -> Non
     for clique in (7, 8):
         node.fake.fabric(0, COMPLETED, clique=clique, cluster=CLUSTER)
         await hardware.fabric()
-        assert hardware.incomplete
+        assert await hardware.look()
         await hardware.discover()
         assert hardware.cards["channel-0"].attributes["cliqueID"] == f"{CLUSTER}.{clique}"
 
