@@ -12,7 +12,7 @@ from apportion.agent.lifecycle import context
 from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.errors import Busy, NoRoom, NotReady, Overtaken
-from tests.agent.lifecycle.onecard import PLACE, one_card
+from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, one_card
 from tests.agent.places import H100, MakeBackend
 
 
@@ -72,6 +72,33 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         await node.work()
         assert node.api.items == {}
         assert await node.live() == ()
+
+
+async def test_what_others_made_at_the_place_of_something_that_was_never_made_is_theirs(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """A layout may take the place while the object of a claim waits for a driver that timed out."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+
+        def time_out(place: PartitionPlace) -> LivePartition:
+            raise Busy(f"{place}: timed out")
+
+        now = [100.0]
+        node.context.clock = lambda: now[0]
+        item = node.partition("p1")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "create", time_out)
+            await node.work()
+        node.delete(item)
+        second = node.partition("p2", f"{DEVICE}-static", origin="Layout", holder=LAYOUT)
+        await node.work()
+        assert node.status(second)["phase"] == "Ready"
+        (made,) = await node.live()
+        now[0] += node.context.timeouts.late
+        await node.work()
+        assert [*node.api.items] == [second["metadata"]["name"]]
+        assert await node.live() == (made,)
 
 
 async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
