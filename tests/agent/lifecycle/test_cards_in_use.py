@@ -66,3 +66,16 @@ async def test_a_persons_partition_is_not_adopted_in_order_to_be_removed(
         await node.work()
         assert node.api.items == {}
         assert await node.live() == (before,)
+
+
+async def test_a_layout_adopts_no_partition_that_is_anothers(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """No process uses it at the moment, and a claim has it: the next claim would get it by the layout's device."""
+    async with one_card(tmp_path, make_backend(cards=[H100]), adopt=True) as node:
+        warm = node.partition("p1")
+        await node.work()
+        static = node.partition("p2", f"{DEVICE}{STATIC_SUFFIX}", origin="Layout", holder=LAYOUT)
+        await node.work()
+        assert [node.status(each)["phase"] for each in (warm, static)] == ["Idle", "Pending"]
+        assert [*node.context.journal.partitions()] == ["p1"]

@@ -101,6 +101,33 @@ async def test_what_others_made_at_the_place_of_something_that_was_never_made_is
         assert await node.live() == (made,)
 
 
+async def test_what_others_made_at_the_place_is_not_taken_for_what_a_driver_made_late(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Two objects, each with a device of its own name, would stand for one partition, and two claims get it."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        create, refusals = backend.create, [Busy("timed out")]
+
+        def time_out_once(place: PartitionPlace) -> LivePartition:
+            if refusals:
+                raise refusals.pop()
+            return create(place)
+
+        first = node.partition("p1")
+        second = node.partition("p2", f"{DEVICE}-static", origin="Layout", holder=LAYOUT)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "create", time_out_once)
+            await node.work()
+        assert [node.status(each)["phase"] for each in (first, second)] == ["Pending", "Ready"]
+        await node.work()
+        assert [node.status(each)["phase"] for each in (first, second)] == ["Pending", "Ready"]
+        (made,) = await node.live()
+        assert [row.uid for row in node.context.journal.partitions().values() if row.uuid == made.uuid] == [
+            "p2"
+        ]
+
+
 async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

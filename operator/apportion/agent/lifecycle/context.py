@@ -132,6 +132,12 @@ class AgentContext:
                 found[row.place] = replace(untold, profile=row.place.profile)
         return found
 
+    def is_anothers(self, uid: str, found: LivePartition) -> bool:
+        """Say whether a partition was made for another Partition than this UID's, as its row says."""
+        rows = self.journal.partitions_of(found.card)
+        same = (row for row in rows if (row.place, row.uuid) == (found.place, found.uuid) and row.uuid)
+        return any(row.uid != uid for row in same)
+
     def users(self, uid: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""
         return tuple(

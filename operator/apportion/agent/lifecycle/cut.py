@@ -147,7 +147,7 @@ def row_from_hardware(
     if meant is None or meant.placement is None:
         return None
     there = live.get(PartitionPlace(card.name, meant.profile.name, meant.placement))
-    if there is None:
+    if there is None or context.is_anothers(partition.metadata.uid, there):
         return None
     if partition.metadata.uid in context.journal.interrupted():
         # The journal was lost while we were making what is at the place.
@@ -215,6 +215,8 @@ def _free_id(context: AgentContext, card: Card, live: Live) -> Placement:
 async def _make(context: AgentContext, row: PartitionRow, live: Live) -> PartitionRow:
     """Make what the row intends; a partition that a crash left half made is removed first."""
     found = live.get(row.place)
+    if found is not None and context.is_anothers(row.uid, found):
+        raise NoRoom(f"{row.place}: the partition of another object is there")
     if found is not None and not found.complete:
         _log.warning("partition.half_made", partition=row.name, place=str(row.place))
         await context.hardware.destroy(found)

@@ -47,9 +47,8 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
     # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
     # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
     rest = found is not None and ((begun and not found.complete) or lost_compute_instance(row, found))
-    others = [other for other in context.journal.partitions_of(row.place.card) if other.uid != row.uid]
-    if found is not None and found.uuid in {other.uuid for other in others if other.uuid}:
-        # Another object has the place by now, and nothing came for this one.
+    if found is not None and context.is_anothers(row.uid, found):
+        # It has the place by now, and nothing came for this one.
         found = None
     if found is not None and (rest or row.uuid in ("", found.uuid)):
         try:
