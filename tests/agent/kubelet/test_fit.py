@@ -92,6 +92,22 @@ def test_who_shares_a_device_is_disturbed_by_nobody(tmp_path: Path, wanted: Clai
         assert [row.uid for row in journal.claims()] == ["one", "admin", "three"]
 
 
+def test_a_card_that_has_another_name_by_now_is_prepared_for_nobody_else(tmp_path: Path) -> None:
+    """The kernel names NICs in the order in which it finds them, and containers have the one that they were given."""
+
+    def nic(uid: str, name: str, uuid: str, *, admin: bool = False) -> ClaimRow:
+        return claim(uid, replace(device(name, admin=admin), card_uuid=uuid))
+
+    with closing(Journal(tmp_path / "journal.db", "b")) as journal:
+        reserve(journal, nic("one", "nic-mlx5-0", "NIC-1"), {})
+        with pytest.raises(NotReady, match="device nic-mlx5-1 is held by ResourceClaim team/claim-one"):
+            reserve(journal, nic("two", "nic-mlx5-1", "NIC-1"), {})
+        reserve(journal, nic("admin", "nic-mlx5-1", "NIC-1", admin=True), {})
+        reserve(journal, nic("three", "nic-mlx5-2", "NIC-11"), {})
+        reserve(journal, nic("four", "nic-mlx5-3", ""), {})
+        reserve(journal, nic("five", "nic-mlx5-4", ""), {})
+
+
 def test_parts_take_no_more_than_their_card_has(tmp_path: Path) -> None:
     """Two parts may be free, and their lanes not: the claims that have them are named, also two of one name."""
     cards = fpga("large", "small", "large", "small", lanes=9)

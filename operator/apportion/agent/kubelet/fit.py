@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apportion.agent.devices.values import Card, CardKind
-from apportion.agent.rows import ClaimRow
+from apportion.agent.rows import ClaimDevice, ClaimRow
 from apportion.agent.slices.naming import card_of
 from apportion.agent.slices.shares import PERCENT, shareable_memory
 from apportion.errors import NotReady
@@ -21,7 +21,7 @@ def check_fit(row: ClaimRow, others: Sequence[ClaimRow], cards: Mapping[str, Car
     for other in others:
         for mine in row.devices:
             for theirs in other.devices:
-                near = theirs.card in kin[mine.card] or _at_one_place(mine.card_uuid, theirs.card_uuid)
+                near = theirs.card in kin[mine.card] or _is_same(mine, theirs)
                 if near and not (mine.admin or theirs.admin):
                     raise other.holds(theirs.device, mine.device)
     for of, amount in _takes(row, cards).items():
@@ -63,12 +63,15 @@ def _takes(row: ClaimRow, cards: Mapping[str, Card]) -> Counter[_Amount]:
     return found
 
 
-def _at_one_place(mine: str, theirs: str) -> bool:
-    """Say whether one UUID is a place, and the other one something at it.
+def _is_same(mine: ClaimDevice, theirs: ClaimDevice) -> bool:
+    """Say whether devices of two names lie on one card, by its UUID: kernel and slot may give a card another name in the course of time.
 
-    A generic device without a serial number is known by its bus id, and by its name, too, once another one has come to its PCI device.
+    A generic device without a serial number has its bus id for a UUID, and its name after that once another one has come to its PCI device.
     """
-    return "" not in (mine, theirs) and (mine.startswith(f"{theirs}/") or theirs.startswith(f"{mine}/"))
+    one, other = mine.card_uuid, theirs.card_uuid
+    if mine.card == theirs.card or not one or not other:
+        return False
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
 def _kin(cards: Mapping[str, Card], rows: Iterable[ClaimRow]) -> Mapping[str, set[str]]:
