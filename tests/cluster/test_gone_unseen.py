@@ -71,6 +71,21 @@ async def test_an_answer_that_comes_after_the_list_that_shows_its_object_no_more
         await eventually(lambda: known(snapshot), lambda found: found == {"there"})
 
 
+@pytest.mark.slow
+async def test_what_we_made_before_a_restore_of_etcd_is_forgotten(server: ApiServer) -> None:
+    """Its version is later than any that there is for a long time."""
+    server.put(CLASSES, a_class("there"))
+    backup = server.backup()
+    async with reflecting(server, CLASSES) as snapshot:
+        for _ in range(9):
+            server.put(CLASSES, a_class("lost"))
+        await eventually(lambda: known(snapshot), lambda found: "lost" in found)
+        await server.hang(CLASSES)
+        snapshot.observe(CLASSES, "MODIFIED", server.put(CLASSES, a_class("made")))
+        server.restore(backup)
+        await eventually(lambda: known(snapshot), lambda found: found == {"there"}, within=10)
+
+
 async def test_what_we_made_stays_until_the_watch_shows_it_and_later(server: ApiServer) -> None:
     """Events of objects that were made before it come first."""
     async with reflecting(server, CLASSES) as snapshot:

@@ -6,6 +6,7 @@ that was replaced (etcd restored from a backup) is reported as RESTORED: an olde
 """
 
 import asyncio
+import math
 import time
 
 import structlog
@@ -193,6 +194,7 @@ class Reflector:
         for item in changed:
             self._reported.report("RESTORED" if restored else "ADDED", item)
         if restored:
+            self._reported.confirm(math.inf)  # of another history
             _log.warning("reflector.history_replaced", kind=self.kind.plural, version=version)
         self.listed = True
         self._advance(version, listed=True)

@@ -62,7 +62,7 @@ class Reported:
                 {"metadata": {"uid": uid, "name": name, **({"namespace": namespace} if namespace else {})}},
             )
 
-    def confirm(self, observed: int) -> None:
+    def confirm(self, observed: float) -> None:
         """Report what answers alone have shown, in a version up to which every change was reported, as deleted: it was made and went in between."""
         for metadata in self._answered(self._kind):
             if number(metadata["resourceVersion"]) <= observed:
