@@ -154,11 +154,16 @@ class PodIndex:
         self._priorities[pod.priority] += sign
         if not self._priorities[pod.priority]:
             del self._priorities[pod.priority]
-        load = self._load.setdefault(place[0], {})
-        level = self._load_by_priority.setdefault(place[0], {}).setdefault(pod.priority, {})
+        node, levels = place[0], self._load_by_priority.setdefault(place[0], {})
+        load, level = self._load.setdefault(node, {}), levels.setdefault(pod.priority, {})
         for resource, amount in (*pod.requests.items(), ("pods", 1)):
             load[resource] = load.get(resource, 0) + sign * amount
             level[resource] = level.get(resource, 0) + sign * amount
+        # Nodes come and go for as long as the operator runs, each under a name of its own.
+        if not level["pods"]:
+            del levels[pod.priority]
+        if not load["pods"]:
+            del self._load[node], self._load_by_priority[node]
 
 
 def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
