@@ -8,9 +8,11 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import LAYOUTS, NODES, PODS, SLICES
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.device import DeviceId
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.podgroups import member
-from tests.scheduling.queued import fleet
+from tests.scheduling.queued import MODEL, fleet
 from tests.scheduling.test_neighbours import ZONE, relation, zones
 
 Json = dict[str, Any]
@@ -161,3 +163,38 @@ async def test_a_pod_is_served_once_the_driver_of_its_parameters_has_devices(una
         world.see(SLICES, {"metadata": {"name": "other"}, "spec": spec})
 
     assert await served_after(world, unanswered, publishes) == ["c"]
+
+
+async def test_a_pod_is_served_once_a_claim_has_its_devices_elsewhere(unanswered: Client) -> None:
+    """It was deallocated and allocated while the watch was broken, which shows both as one change."""
+    world = fleet({"n1": ("h100", 1), "n2": ("a100", 1)})
+    held = world.allocate(world.claim("held"), "n1", "gpu-0")
+    world.wait_for("c", request("gpu", expression=f'{MODEL} == "h100"'))
+    world.policy(queue={"mostReserved": 0})
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+    assert world.places() == {"held": "n1"}
+    world.allocate(held, "n2", "gpu-0")
+    cycle.once()
+    assert world.places() == {"held": "n2", "c": "n1"}
+
+
+async def test_a_pod_is_served_once_a_claim_got_other_devices_than_we_chose(unanswered: Client) -> None:
+    """Somebody else was first, so that our write was refused; the watch shows which ones."""
+    world = fleet({"n1": ("h100", 1), "n2": ("a100", 1)})
+    held = world.claim("held")
+    assumption = world.snapshot.assume(
+        world.claim_value(held),
+        Allocation((DeviceResult("gpu", DeviceId(GPU, "n1", "gpu-0")),)),
+    )
+    assert world.snapshot.sent(assumption, held["metadata"]["resourceVersion"])
+    world.wait_for("c", request("gpu", expression=f'{MODEL} == "h100"'))
+    world.policy(queue={"mostReserved": 0})
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+    assert "c" not in world.places()
+    world.allocate(held, "n2", "gpu-0", by="another")
+    cycle.once()
+    assert world.places() == {"held": "n2", "c": "n1"}

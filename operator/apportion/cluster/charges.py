@@ -18,11 +18,11 @@ class Charges:
         self._devices = devices
         self._held: dict[str, Allocation] = {}
 
-    def put(self, uid: str, allocation: Allocation | None) -> None:
-        """Hold what a claim has or is about to get; None: nothing."""
+    def put(self, uid: str, allocation: Allocation | None) -> bool:
+        """Hold what a claim has or is about to get; None: nothing. Says whether some of what it had is free now."""
         before = self._held.get(uid)
         if allocation == before:
-            return
+            return False
         self.touch(before, allocation)
         if allocation is not None:
             self._held[uid] = allocation
@@ -30,6 +30,7 @@ class Charges:
         else:
             del self._held[uid]
             self._state.release(uid)
+        return before is not None and (allocation is None or not allocation.keeps(before))
 
     def put_ended(self, uid: str, claim: Claim | None) -> None:
         """Hold what pods still use of a claim that has lost it; `claim`: as it was, None: no pod uses it any more."""

@@ -170,7 +170,6 @@ class Snapshot:
         if self.assumed.holds(assumption):
             self.assumed.forget(assumption.uid)
             self._charge(assumption.uid)
-            self.retry_epoch += 1
             self._wake()
 
     def clearing(self, uid: str) -> None:
@@ -243,7 +242,6 @@ class Snapshot:
             settled = self.assumed.settle(new)
             # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
             lost = before or (settled.allocation if settled and settled.confirmed else None)
-            self.retry_epoch += settled is not None and after is None
             if lost is not None and after is None:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
                 self.deallocations.append(Deallocation(new, lost, users, uid in self._clearing))
@@ -256,7 +254,6 @@ class Snapshot:
             self._charges.touch(before, after)
         if after is None:
             self._clearing.discard(uid)
-            self.retry_epoch += before is not None
         self._charge(uid, old)
 
     def _charge(self, uid: str, gone: Claim | None = None) -> None:
@@ -267,7 +264,7 @@ class Snapshot:
             self.changes.claim(changed, self.users(changed))
         if allocation is not None:
             self.ended.forget_unbound(uid)
-        self._charges.put(uid, allocation)
+        self.retry_epoch += self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
