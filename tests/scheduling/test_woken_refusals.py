@@ -69,6 +69,27 @@ async def test_a_pod_that_shuns_another_is_served_once_that_has_other_labels(una
     assert await served_after(world, unanswered, change) == ["c"]
 
 
+async def test_a_pod_that_shuns_one_that_is_sent_to_a_node_is_served_once_that_has_other_labels(
+    unanswered: Client,
+) -> None:
+    """That one has its devices, and no scheduler has bound it yet: nothing is said of it when it is bound, either."""
+    world = fleet({"n1": ("h100", 2)})
+    world.node("n1", cpu="64", **{ZONE: "a"})
+    world.allocate(world.claim("web"), "n1", "gpu-0")
+    gates = [{"name": GATE}]
+    pod(world, "web", "web", labels={"app": "web"}, schedulingGates=gates)
+    world.claim("c")
+    world.pod("c", "c", spec=relation("podAntiAffinity", ZONE))
+    world.policy(queue={"mostReserved": 0})
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+    assert "c" not in world.places()
+    pod(world, "web", "web", labels={}, schedulingGates=gates)
+    cycle.once()
+    assert "c" in world.places()
+
+
 async def test_a_pod_is_served_once_its_like_are_elsewhere(unanswered: Client) -> None:
     """Its zone has one more than the other one, until a pod is bound there."""
     world = zones(n1="a", n2="a", n3="b")

@@ -78,7 +78,8 @@ class PodIndex:
         if new is None or new.finished:
             return True
         if new.node is None and (old is None or old.node is None):
-            return False
+            # It may count on the node to which an allocation sends it.
+            return old is not None and old.labels != new.labels and self._is_related(old, new)
         if old is not None and old.node is not None:
             same = old.node == new.node and old.deleting == new.deleting
             if same and old.labels == new.labels and old.requests == new.requests:
@@ -86,6 +87,11 @@ class PodIndex:
             if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
                 return True
         return any(_is_selected(old, each) != _is_selected(new, each) for each in self._selections)
+
+    def _is_related(self, *versions: Pod) -> bool:
+        """Say whether somebody asks to be beside one version of a pod, or away from it, and not another."""
+        found = ({each.matches(pod.namespace, pod.labels) for pod in versions} for each in self._selections)
+        return any(len(matches) > 1 for matches in found)
 
     def put_group(self, old: PodGroup | None, new: PodGroup | None) -> bool:
         """Replace a PodGroup object; says whether it changed. `old` None: it is new; `new` None: it is deleted."""
