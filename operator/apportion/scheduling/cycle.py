@@ -41,6 +41,7 @@ from apportion.scheduling.reports import Reports
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.takebacks import TakeBacks
 from apportion.scheduling.tidying import Tidying
+from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
 from apportion.settings import CycleSettings
 
@@ -97,7 +98,7 @@ class Cycle:
         )
         self.decider = decider
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
-        self.places = HeldPlaces(decider, clock, self._preparing.is_done)
+        self.places = HeldPlaces(decider, clock, self._may_be_asked)
         """What is held for pods that move."""
         self.quotas = decider.quotas
         guarantees = Guarantees(snapshot, decider.quotas)
@@ -110,7 +111,7 @@ class Cycle:
             clock=clock,
             wake=debouncer.wake,
             is_begun=group_decider.is_begun,
-            is_evaluated=self._preparing.is_done,
+            is_evaluated=self._may_be_asked,
         )
         self._deciding = False
         """Whether a pass is under way."""
@@ -125,7 +126,7 @@ class Cycle:
             pressing=lambda: debouncer.awake and self._deciding,
             before=self.preemptions.take_over,
         )
-        lifted, is_evaluated = self.decider.reservations.all_lifted, self._preparing.is_done
+        lifted, is_evaluated = self.decider.reservations.all_lifted, self._may_be_asked
         self._tidying = Tidying(
             decider, self._exclusions, writes, clock, manager=manager, is_evaluated=is_evaluated
         )
@@ -262,6 +263,10 @@ class Cycle:
                 precompute(self._snapshot.state)
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
+
+    def _may_be_asked(self, demand: WaitingDemand) -> bool:
+        """Say whether others than the walk may ask the allocator about a demand: its selectors are evaluated, and deciding did not break down at it."""
+        return demand.key not in self.decider.refusals.defects and self._preparing.is_done(demand)
 
     # What others did. -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ with as many as were asked for. While the agent of a node publishes its devices 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
+import structlog
+
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
@@ -28,6 +30,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.podneeds import constraints_of, copies, total
 from apportion.scheduling.waiting import WaitingDemand
 
+_log = structlog.get_logger()
 MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
 PUBLISHING = 60.0
@@ -82,9 +85,16 @@ class EmptyNodes:
         """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
 
         None: nobody knows now, because a node publishes its devices anew, or something is held there for a while (for moves, say), or selectors are not
-        evaluated yet, or cost too much. Yields between nodes, and goes on with the snapshot as it
+        evaluated yet, or cost too much, or because deciding breaks down. Yields between nodes, and goes on with the snapshot as it
         is then.
         """
+        try:
+            return (yield from self._served(demand, query, wanted))
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+            _log.exception("autoscaling.defect", demand=demand.key)
+            return None
+
+    def _served(self, demand: WaitingDemand, query: Query, wanted: int) -> Generator[None, None, int | None]:
         state = self._snapshot.state
         if not state.query_cache.shared(query):
             return wanted

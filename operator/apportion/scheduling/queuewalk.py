@@ -61,8 +61,7 @@ class QueueWalk:
         """`pressing` says whether something changed, so that another pass should begin soon; `before` is done before anybody is decided."""
         self._snapshot = snapshot
         self._pressing, self._before = pressing, before
-        self._partitions = partitions
-        self._recorder = recorder
+        self._partitions, self._recorder = partitions, recorder
         self._decider = decider
         self._refused_shapes = RefusedShapes(decider)
         self._group_decider = group_decider
@@ -280,9 +279,10 @@ class QueueWalk:
         if isinstance(queued, CrossGroupDemand):
             groupevents.cross_group(self._recorder, queued)
             return 0
-        members = demands_of(queued)
+        members, refusals = demands_of(queued), self._decider.refusals
         if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
             return 0
+        refusals.defects.difference_update(demand.key for demand in members)
         try:
             if isinstance(queued, WaitingGroup):
                 yield from self._group_decider.advance(queued, capacity)
@@ -291,7 +291,8 @@ class QueueWalk:
                 granted = yield from self._decider.decide(queued, capacity)
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("demand.defect", demand=queued.key)
-            self._decider.refusals.refuse(queued.key, "defect")
+            refusals.refuse(queued.key, "defect")
+            refusals.defects.update(demand.key for demand in members)
             events.defect(self._recorder, members)
             return 0
         if granted:

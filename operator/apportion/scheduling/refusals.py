@@ -99,6 +99,8 @@ class Refusals:
         """All other demands, by key."""
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
+        self.defects: set[str] = set()
+        """Demands (keys) at which deciding broke down when they were looked at last: nobody else asks about them."""
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
         """Note the demands that went or changed (by key), and those of no single group that came or changed."""
@@ -113,6 +115,7 @@ class Refusals:
         """Forget the refusals of these demands and groups, which do not wait any more."""
         for key in keys:
             self._epochs.pop(key, None)
+            self.defects.discard(key)
 
     def doubt(self, keys: Iterable[str]) -> None:
         """Note that these demands and groups changed: what they were refused for may not be true of them any more."""

@@ -8,11 +8,15 @@ its devices after as long again: a scheduler that takes the pod has to reserve t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
+
+import structlog
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
+from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -25,6 +29,7 @@ from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
 
+_log = structlog.get_logger()
 _PAUSE = 10.0
 """Seconds until it is looked again whether others could use an allocation."""
 _ASKED = 16
@@ -175,10 +180,8 @@ class StalledAllocations:
                     continue
                 state.release(claim.uid)
                 freed.append(claim)
-                for ask, terms in asked:
-                    with suppress(BrokenInput):
-                        if decide(state, ask, terms) is not None:
-                            return list(freed)
+                if any(_serves(state, ask, terms) for ask, terms in asked):
+                    return list(freed)
             return []
         finally:
             for claim in freed:
@@ -199,3 +202,14 @@ class StalledAllocations:
         """Say whether slices have all of its devices: what a withdrawn device consumes is known only while it is held."""
         results = claim.allocation.results if claim.allocation is not None else ()
         return all(self._snapshot.devices.device(result.device) is not None for result in results)
+
+
+def _serves(state: State, ask: Demand, terms: Terms) -> bool:
+    """Say whether a demand would be served now; no, where deciding breaks down: that is met by the walk through the queue, too."""
+    try:
+        return decide(state, ask, terms) is not None
+    except BrokenInput:
+        return False
+    except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+        _log.exception("stalled.defect", claims=[claim.key for claim in ask.claims])
+        return False

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+import structlog
+
 from apportion.allocator.allocate import decide
 from apportion.allocator.defrag.replay import Replay
 from apportion.allocator.policyterms import terms_of
@@ -26,6 +28,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
+_log = structlog.get_logger()
 KEY = hold_key(hold_name(HoldPurpose.MOVE))
 """Key of the holder in the allocator's state."""
 _HELD = partial(DeviceResult, "defrag")
@@ -149,6 +152,12 @@ class HeldPlaces:
         return move if pod is None or pod.deleting or pod.finished else None
 
     def _serve(self, demand: WaitingDemand, move: CampaignMove) -> None:
+        try:
+            self._give_a_place(demand, move)
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+            _log.exception("move.defect", demand=demand.key)
+
+    def _give_a_place(self, demand: WaitingDemand, move: CampaignMove) -> None:
         uid = demand.pods[0].uid
         capacity = self._decider.candidates.capacity()
         if self._grant(demand, move.target, capacity):

@@ -157,8 +157,16 @@ class Preemptions:
             now = self._snapshot.device_epoch, self._snapshot.retry_epoch, self._snapshot.changes.hosts.end
             if preemption.looked != now and self._serving.may_be_asked(preemption):
                 preemption.looked = now
-                if not self._serving.serve(preemption, capacity):
-                    self._give_up(preemption)  # its scheduler refused the node
+                if not self._serves(preemption, capacity):
+                    self._give_up(preemption)
+
+    def _serves(self, preemption: Preemption, capacity: HostCapacity) -> bool:
+        """Serve one if its devices are free; False: its scheduler refused the node, or deciding broke down."""
+        try:
+            return self._serving.serve(preemption, capacity)
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+            _log.exception("preemption.defect", claim=preemption.demand.claims[0].key)
+            return False
 
     def consider(
         self,

@@ -7,6 +7,8 @@ its longest time, and the next one goes on where it stopped, so that others wait
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
+import structlog
+
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.preemption import events
@@ -18,6 +20,7 @@ from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearc
 from apportion.scheduling.searchturns import SHARE
 from apportion.scheduling.waiting import WaitingDemand
 
+_log = structlog.get_logger()
 _PAUSE = 1.0
 """Seconds between the beginnings of two searches."""
 
@@ -138,6 +141,9 @@ class VictimSearches:
                 next(steps)
             except StopIteration as end:
                 chosen, searching = end.value, False
+            except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+                _log.exception("preemption.defect", claim=preemptor.demand.claims[0].key)
+                chosen, searching = Counter(), False
             seconds += self._clock() - began
             if searching:
                 yield
