@@ -57,12 +57,13 @@ class Admission:
 
     def __init__(self, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float]) -> None:
         self._snapshot = snapshot
-        self._recorder = recorder
-        self._clock = clock
+        self._recorder, self._clock = recorder, clock
         self.charging = Charging(snapshot)
         self.totals = Totals(partial(_is_of_class, snapshot))
         self.waiting: dict[str, WaitingDemand] = {}
         """Demands that wait, by key."""
+        self.is_hopeless: Callable[[str], bool] = lambda _: False
+        """Says of a demand (key) that no node could serve it even if everything were free: nobody has to stand back behind it."""
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
         self._answers: dict[tuple[int, ...], _Answer] = {}
@@ -226,12 +227,12 @@ class Admission:
         if use is None or cohort is None:
             return False
         others = [each for each in self.charging.usage.reclaiming(cohort) if each is not use]
-        if not others:
-            return False
         before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
         borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
-        return bool(borrowed) and any(
-            other in others and other.may_take(self._expected((each,), other), borrowed)
+        return bool(others and borrowed) and any(
+            other in others
+            and other.may_take(self._expected((each,), other), borrowed)
+            and not self.is_hopeless(each.key)
             for each in self.waiting.values()
             if self._snapshot.allocation(each.claims[0]) is None
             and (other := self.charging.usage.of(each.claims[0].namespace)) is not None
