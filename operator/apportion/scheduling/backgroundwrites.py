@@ -253,12 +253,10 @@ class BackgroundWrites:
                 metrics.GIVE_BACKS.labels(reason).inc()
                 events.given_back(self._recorder, claim, why)
                 _log.info("claim.given_back", claim=claim.key, why=why)
-        except (NotLeading, BrokenInput):
-            self._snapshot.kept(claim.uid)
         except Unanswered as error:
             # It may be gone by us, or will be: asked again, the writer finds out.
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))
-        except ApiError as error:
+        except (ApiError, NotLeading, BrokenInput) as error:
             self._snapshot.kept(claim.uid)
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))
         finally:
