@@ -1,0 +1,37 @@
+"""Who was served by a preemption is not decided anew while that is being written: the devices of the first decision would be nobody's."""
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.dra.device import DeviceId
+from tests.observedcluster import GPU
+from tests.scheduling.evicting import ends, holds, joins, trial, waits
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["one pod", "group"])
+async def test_devices_that_come_free_while_a_decision_is_written_change_nothing(
+    unanswered: Client, *, group: bool
+) -> None:
+    """Another pod got what was being written for the first, and both claims had it."""
+    made = trial(unanswered, 4)
+    holds(made.world, "low", 0, 1)
+    holds(made.world, "other", 2, 3, priority=9)
+    if group:
+        joins(made.world, "high", "second")
+    else:
+        waits(made.world, "high", 2, priority=5)
+    await made.passes()
+    assert made.evicted == ["low"]
+    ends(made.world, "low")
+    made.cycle.once()
+    written = {key for key in made.world.snapshot.state.held() if key.startswith("uid-")}
+    state = made.world.snapshot.state
+    devices = [DeviceId(GPU, "n1", f"gpu-{number}") for number in range(4)]
+    before = [written & {*state.holders(device)} for device in devices]
+    ends(made.world, "other")
+    waits(made.world, "next", 2)
+    made.cycle.once()
+    assert [written & {*state.holders(device)} for device in devices[:2]] == before[:2]
+    assert all(
+        len({*state.holders(device)} & {*written, "uid-team-resourceclaims-next"}) == 1 for device in devices
+    )
