@@ -1,11 +1,17 @@
 """Who was served by a preemption is not decided anew while that is being written: the devices of the first decision would be nobody's."""
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 import pytest
 
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
+from apportion.dra.pod import Pod
+from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import GPU
-from tests.scheduling.evicting import ends, holds, joins, trial, waits
+from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, joins, trial, waits
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["one pod", "group"])
@@ -35,3 +41,31 @@ async def test_devices_that_come_free_while_a_decision_is_written_change_nothing
     assert all(
         len({*state.holders(device)} & {*written, "uid-team-resourceclaims-next"}) == 1 for device in devices
     )
+
+
+@dataclass
+class Slow(SteeredEvictor):
+    """Answers to the dry run when the test says so."""
+
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
+        await self.answers.wait()
+        return await super().refusal(pods)
+
+
+async def test_nobody_goes_for_a_pod_that_is_being_given_what_came_free(unanswered: Client) -> None:
+    """The server took long to say that the other one may go; what was decided since is not shown yet."""
+    made = trial(unanswered, 2)
+    evictor = Slow(made.world)
+    made = Trial(made.world, made.world.cycle(unanswered, evictor=evictor), evictor)
+    holds(made.world, "low", 0)
+    holds(made.world, "ends", 1, priority=9)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(1)
+    ends(made.world, "ends")
+    made.cycle.once()
+    assert made.world.places()["high"] == "n1"
+    evictor.answers.set()
+    await made.cycle.preemptions._evictions.answered()
+    assert made.evicted == []

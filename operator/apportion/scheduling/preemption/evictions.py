@@ -91,13 +91,15 @@ class Evictions:
         *,
         clock: Callable[[], float],
         wake: Callable[[], None],
+        is_served: Callable[[Preemption], bool],
     ) -> None:
-        """`wake` wakes the cycle when all is asked for."""
+        """`wake` wakes the cycle when all is asked for. `is_served`: whether those for whom pods go have all devices, or are being given them."""
         self._evictor = evictor
         self._recorder = recorder
         self._cooldown = cooldown
         self._clock = clock
         self._wake = wake
+        self._is_served = is_served
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, preemption: Preemption) -> None:
@@ -120,7 +122,7 @@ class Evictions:
             refused = await self._evictor.refusal(preemption.pods)
             if refused is not None:
                 self._refused(preemption, refused)
-            elif not preemption.given_up:
+            elif self._is_needed(preemption):
                 nodes, quota = preemption.reservation.nodes, preemption.quota
                 events.preempting(self._recorder, demand, preemption.pods, nodes, quota)
                 for pod in preemption.pods:
@@ -138,9 +140,12 @@ class Evictions:
             preemption.asked_until = self._clock()
             self._wake()
 
+    def _is_needed(self, preemption: Preemption) -> bool:
+        return not preemption.given_up and not self._is_served(preemption)
+
     async def _evict(self, preemption: Preemption, pod: Pod) -> Refused | None:
         """Evict one pod, unless the demand needs it no more."""
-        if preemption.given_up:
+        if not self._is_needed(preemption):
             return None
         try:
             refused = await self._evictor.evict(pod)

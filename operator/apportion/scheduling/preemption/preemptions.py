@@ -74,7 +74,14 @@ class Preemptions:
             is_evaluated=is_evaluated,
             start=self._start,
         )
-        self._evictions = Evictions(evictor, decider.recorder, self._cooldown, clock=clock, wake=wake)
+        self._evictions = Evictions(
+            evictor,
+            decider.recorder,
+            self._cooldown,
+            clock=clock,
+            wake=wake,
+            is_served=lambda preemption: all(self._have_devices(preemption)),
+        )
         self._active: dict[str, Preemption] = {}
         """By key."""
         self._granted: dict[str, Preemptor] = {}
@@ -217,11 +224,16 @@ class Preemptions:
         )
         self._evictions.begin(made)
 
+    def _have_devices(self, preemption: Preemption) -> list[bool]:
+        """Say of each claim whether it has devices now, or is being given some, by this preemption or by what came free elsewhere."""
+        claims = [self._snapshot.claims.get(claim.uid) for claim in preemption.demand.claims]
+        return [claim is not None and self._snapshot.allocation(claim) is not None for claim in claims]
+
     def _look_after(self, preemption: Preemption, now: float) -> Generator[None, None, None]:
         """End a preemption that has been in vain; choose other victims where some of them stay."""
         if preemption.asked_until is None:
             return
-        has = [self._snapshot.allocation(claim) is not None for claim in preemption.demand.claims]
+        has = self._have_devices(preemption)
         if all(has):
             return  # it is being written
         live = [self._snapshot.pods.get(pod.uid) for pod in preemption.pods]
