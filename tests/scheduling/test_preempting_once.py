@@ -11,7 +11,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import GPU
-from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, joins, trial, waits
+from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, joins, mark_ending, trial, waits
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["one pod", "group"])
@@ -54,8 +54,11 @@ class Slow(SteeredEvictor):
         return await super().refusal(pods)
 
 
-async def test_nobody_goes_for_a_pod_that_is_being_given_what_came_free(unanswered: Client) -> None:
-    """The server took long to say that the other one may go; what was decided since is not shown yet."""
+@pytest.mark.parametrize("meanwhile", ["served", "deleted", "nothing"])
+async def test_nobody_goes_for_a_pod_that_is_gone_or_is_being_given_what_came_free(
+    unanswered: Client, meanwhile: str
+) -> None:
+    """The server took long to say that the other one may go; what was decided since is not shown yet, and no pass has begun since the pod went."""
     made = trial(unanswered, 2)
     evictor = Slow(made.world)
     made = Trial(made.world, made.world.cycle(unanswered, evictor=evictor), evictor)
@@ -63,9 +66,12 @@ async def test_nobody_goes_for_a_pod_that_is_being_given_what_came_free(unanswer
     holds(made.world, "ends", 1, priority=9)
     waits(made.world, "high", 1, priority=5)
     await made.passes(1)
-    ends(made.world, "ends")
-    made.cycle.once()
-    assert made.world.places()["high"] == "n1"
+    if meanwhile == "served":
+        ends(made.world, "ends")
+        made.cycle.once()
+        assert made.world.places()["high"] == "n1"
+    elif meanwhile == "deleted":
+        mark_ending(made.world, "high")
     evictor.answers.set()
     await made.cycle.preemptions._evictions.answered()
-    assert made.evicted == []
+    assert made.evicted == (["low"] if meanwhile == "nothing" else [])

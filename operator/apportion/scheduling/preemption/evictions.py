@@ -91,15 +91,15 @@ class Evictions:
         *,
         clock: Callable[[], float],
         wake: Callable[[], None],
-        is_served: Callable[[Preemption], bool],
+        is_needed: Callable[[Preemption], bool],
     ) -> None:
-        """`wake` wakes the cycle when all is asked for. `is_served`: whether those for whom pods go have all devices, or are being given them."""
+        """`wake` wakes the cycle when all is asked for; `is_needed` says whether pods have to go still."""
         self._evictor = evictor
         self._recorder = recorder
         self._cooldown = cooldown
         self._clock = clock
         self._wake = wake
-        self._is_served = is_served
+        self._is_needed = is_needed
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, preemption: Preemption) -> None:
@@ -139,9 +139,6 @@ class Evictions:
         finally:
             preemption.asked_until = self._clock()
             self._wake()
-
-    def _is_needed(self, preemption: Preemption) -> bool:
-        return not preemption.given_up and not self._is_served(preemption)
 
     async def _evict(self, preemption: Preemption, pod: Pod) -> Refused | None:
         """Evict one pod, unless the demand needs it no more."""

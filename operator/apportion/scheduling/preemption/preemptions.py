@@ -80,7 +80,7 @@ class Preemptions:
             self._cooldown,
             clock=clock,
             wake=wake,
-            is_served=lambda preemption: all(self._have_devices(preemption)),
+            is_needed=self._is_needed,
         )
         self._active: dict[str, Preemption] = {}
         """By key."""
@@ -228,6 +228,12 @@ class Preemptions:
         """Say of each claim whether it has devices now, or is being given some, by this preemption or by what came free elsewhere."""
         claims = [self._snapshot.claims.get(claim.uid) for claim in preemption.demand.claims]
         return [claim is not None and self._snapshot.allocation(claim) is not None for claim in claims]
+
+    def _is_needed(self, preemption: Preemption) -> bool:
+        """Say whether pods have to go still: somebody waits, and has not got devices that came free elsewhere."""
+        pods = (self._snapshot.pods.get(pod.uid) for pod in preemption.demand.pods)
+        waits = any(pod is not None and not pod.deleting and not pod.finished for pod in pods)
+        return waits and not preemption.given_up and not all(self._have_devices(preemption))
 
     def _look_after(self, preemption: Preemption, now: float) -> Generator[None, None, None]:
         """End a preemption that has been in vain; choose other victims where some of them stay."""
