@@ -126,7 +126,9 @@ class DefragPolicies:
             return
         opened = schedule.opened(now)
         last = policy.status.last_schedule
-        if opened is not None and (last is None or opened > last) and not self._rests(policy, now):
+        # What lies further ahead than a window was written by a clock that was wrong.
+        is_new = opened is not None and (last is None or opened > last or last - now > policy.spec.window)
+        if opened is not None and is_new and not self._rests(policy, now):
             await self._plan(policy, schedule, opened)
         else:
             await self._refresh(policy, policy_status(policy, now, next_schedule=schedule.after(now)))
@@ -136,7 +138,7 @@ class DefragPolicies:
         if policy.spec.mode is not DefragMode.EVICT:
             return False
         evicted = policy.status.campaign.evicted if policy.status.campaign is not None else None
-        return self.campaigns.busy or (evicted is not None and now - evicted < policy.spec.cooldown)
+        return self.campaigns.busy or (evicted is not None and abs(now - evicted) < policy.spec.cooldown)
 
     # Planning. --------------------------------------------------------------------------------------------------
 
