@@ -7,6 +7,10 @@ from tests.scheduling.lookingfornodes import H200, shown, waits
 from tests.scheduling.queued import fleet
 from tests.scheduling.reserving import Reserving
 
+ZONE: Json = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+}
+
 
 def reached_by_all(world: ObservedCluster) -> None:
     """Publish a device that is of no single node."""
@@ -51,3 +55,36 @@ async def test_devices_are_reserved_that_somebody_has_together_with_such_a_one(u
     queue.passes()
     queue.passes()
     assert queue.reserved == {"head": (["n1"], None)}
+
+
+async def test_where_kube_scheduler_finds_no_room_for_who_has_such_a_device_the_next_one_gets_it(
+    unanswered: Client,
+) -> None:
+    """It takes the device back. The pod got it at once each time, as the first of the queue, and others waited for ever."""
+    world = fleet({})
+    for node in ("n1", "n2"):
+        world.node(node, zone="a")
+    content = {"nodeName": None, "nodeSelector": ZONE, "devices": [{"name": "channel-0"}]}
+    world.slice("", "fabric", content, 1, pool="fabric")
+    claim = world.claim("a-stuck")
+    world.pod("a-stuck", "a-stuck")
+    cycle = world.cycle(unanswered)
+    world.allocate(claim, "fabric", "channel-0")
+    claim["status"]["allocation"]["nodeSelector"] = ZONE
+    world.see(CLAIMS, claim)
+    world.wait_for("other", request("gpu"))
+    cycle.once()
+    world.see(CLAIMS, claim | {"status": {}})
+    cycle.once()
+    assert {name: bool(devices(world, name)) for name in ("a-stuck", "other")} == {
+        "a-stuck": False,
+        "other": True,
+    }
+
+
+def devices(world: ObservedCluster, name: str) -> list[str]:
+    """Return the devices of a claim, none while it waits."""
+    claim = world.snapshot.claim("team", name)
+    assert claim is not None
+    found = world.snapshot.allocation(claim)
+    return [result.device.name for result in found.results] if found is not None else []

@@ -11,6 +11,8 @@ import structlog
 from apportion import metrics
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation
+from apportion.dra.node import Node
 from apportion.scheduling import events
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.pace import Pace
@@ -48,22 +50,33 @@ class TakeBacks:
         while self._snapshot.deallocations:
             event = self._snapshot.deallocations.popleft()
             self._still_prepared.note(event)
-            node = self._snapshot.node(event.allocation.node or "")
+            nodes = self._nodes(event.allocation)
             for pod in self._snapshot.users(event.claim):
                 if pace.rests():
                     yield
                 placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
                 if placeable:
                     self._rank_tables.lost(pod, event.allocation)
-                if node is not None and event.is_refusal_for(pod.uid) and placeable:
+                if nodes and event.is_refusal_for(pod.uid) and placeable:
                     metrics.TAKE_BACKS.inc()
-                    seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
-                    events.node_refused(self._recorder, pod, node.name, seconds)
+                    alike = self._snapshot.nodes.values() if len(nodes) == 1 else ()
+                    seconds = max([self._exclusions.refuse_node(pod.uid, each, alike) for each in nodes])
+                    others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+                    events.node_refused(self._recorder, pod, nodes[0].name + others, seconds)
                     _log.info(
                         "claim.taken_back",
                         claim=event.claim.key,
                         pod=pod.key,
-                        node=node.name,
+                        node=nodes[0].name,
                         seconds=seconds,
                     )
         self._exclusions.forget_pods(lambda uid: uid in self._snapshot.pods)
+
+    def _nodes(self, allocation: Allocation) -> list[Node]:
+        """Return the nodes that an allocation is for; none where it is for all: kube-scheduler takes such a one back from nobody."""
+        selector = allocation.node_selector
+        if allocation.node is not None:
+            node = self._snapshot.node(allocation.node)
+            return [node] if node is not None else []
+        nodes = self._snapshot.nodes.values() if selector is not None else ()
+        return [each for each in nodes if selector is not None and selector.matches(each.name, each.labels)]
