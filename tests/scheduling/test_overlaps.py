@@ -1,8 +1,10 @@
 """Two live allocations of one device: who gives way."""
 
+import pytest
+
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.clearing import Overlaps
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.partitions.manycards import many
 from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
 from tests.steps import steps
@@ -85,3 +87,57 @@ def test_slices_that_come_after_the_allocations_show_the_overlap() -> None:
     world.card("n1")
     (found,) = overlaps.find()
     assert [claim.name for claim in found.claims] == ["whole", "part"]
+
+
+def shared(memory: str) -> ObservedCluster:
+    """Return a node with a device that several claims may share, and that has so much memory."""
+    world = ObservedCluster()
+    world.node("n1")
+    offers(world, memory)
+    return world
+
+
+def offers(world: ObservedCluster, memory: str) -> None:
+    """Let the device have so much memory from now on."""
+    device: Json = {
+        "name": "gpu-0",
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": memory}},
+    }
+    world.slice("n1", "devices", {"devices": [device]}, 1)
+
+
+def takes(world: ObservedCluster, name: str, memory: str | None, **status: object) -> None:
+    """Let a claim have a share of the device; None: all of it."""
+    claim = world.allocate(world.claim(name), "n1", "gpu-0", **status)  # type: ignore[arg-type]
+    [result] = claim["status"]["allocation"]["devices"]["results"]
+    if memory is not None:
+        result |= {"shareID": f"share-of-{name}", "consumedCapacity": {"memory": memory}}
+    world.see(CLAIMS, claim)
+
+
+@pytest.mark.parametrize("second", ["50Gi", None], ids=["a share", "the whole device"])
+def test_shares_of_more_than_a_device_has_overlap(second: str | None) -> None:
+    """A leader that was stopped in the middle of a write, and writes later than it may: both pods would start."""
+    world = shared("80Gi")
+    overlaps = Overlaps(world.snapshot)
+    takes(world, "first", "50Gi", timestamp=EARLY)
+    assert overlaps.find() == []
+    takes(world, "second", second, timestamp=LATE)
+    (found,) = overlaps.find()
+    assert f"{GPU}/n1/gpu-0" in found.what
+    assert found.loser is not None
+    assert found.loser.name == "second"
+    world.gone(CLAIMS, world.claim("second"))
+    assert overlaps.find() == []
+
+
+def test_shares_that_fit_together_do_not_overlap_nor_do_those_in_use_of_a_device_that_has_less_now() -> None:
+    """A policy may offer less of a device than before: who runs goes on, and nobody has to give way."""
+    world = shared("80Gi")
+    takes(world, "first", "50Gi", reservedFor=RESERVED)
+    takes(world, "second", "30Gi", reservedFor=RESERVED)
+    overlaps = Overlaps(world.snapshot)
+    assert overlaps.find() == []
+    offers(world, "40Gi")
+    assert overlaps.find() == []

@@ -6,6 +6,7 @@ the snapshot is checked in every pass, where something changed. controller-manag
 was once reserved, so an allocation whose pod was deleted before it was scheduled would stay for ever.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,24 +46,39 @@ class Overlaps:
         self._cursor = -1
         self._overdrawn: dict[DeviceId, str] = {}
         """By card, a counter of which live allocations use more than there is."""
+        self._exceeded: dict[DeviceId, str] = {}
+        """By device that several claims have, what shares use more of than there is."""
 
     def find(self) -> list[Overlap]:
         """Return all overlaps of live allocations."""
         snapshot, index = self._snapshot, self._snapshot.claim_index
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
-        for card in {*(changed if changed is not None else snapshot.devices.cards)}:
+        if changed is None:
+            changed = *snapshot.devices.cards, *snapshot.devices.shareable
+        for card in {*changed}:
             used = self._used(card)
             short = _overdrawn(snapshot, card, used) if len(used) > 1 else None
             if short is not None:
                 self._overdrawn[card] = short
             else:
                 self._overdrawn.pop(card, None)
+            exceeded = _exceeded(snapshot, card) if len(index.holders(card)) > 1 else None
+            if exceeded is not None:
+                self._exceeded[card] = exceeded
+            else:
+                self._exceeded.pop(card, None)
         found = [
             _overlap(str(device), snapshot, index.on_device(device)) for device in sorted(index.contended)
         ]
         for card, short in sorted(self._overdrawn.items()):
             uids = {uid for device in self._used(card) for uid in index.on_device(device)}
             found.append(_overlap(f"{card} (counter {short})", snapshot, uids))
+        shared = [
+            _overlap(f"{device} ({what})", snapshot, index.holders(device))
+            for device, what in sorted(self._exceeded.items())
+        ]
+        # A policy may offer less of a device than those have who run with it.
+        found += [overlap for overlap in shared if overlap.loser is not None]
         return [overlap for overlap in found if len(overlap.claims) > 1]
 
     def _used(self, card: DeviceId) -> list[DeviceId]:
@@ -84,6 +100,23 @@ def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) 
             for name, amount in consumed.counters:
                 left[name] = left.get(name, 0) - amount.nano
     return next((name for name, amount in sorted(left.items()) if amount < 0), None)
+
+
+def _exceeded(snapshot: Snapshot, device: DeviceId) -> str | None:
+    """Return what of a device claims use more than there is, if some of them have shares of it: a capacity, or the whole device."""
+    published, used = snapshot.devices.device(device), Counter[str]()
+    uids = snapshot.claim_index.holders(device)
+    whole = snapshot.claim_index.on_device(device)
+    if published is None or len(whole) == len(uids):
+        return None
+    if whole:
+        return "the whole device"
+    for claim in snapshot.claims_of(uids):
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            if result.device == device and not result.admin_access:
+                used.update({name: amount.nano for name, amount in result.consumed.items()})
+    over = [name for name, capacity in published.capacity.items() if used[name] > capacity.value.nano]
+    return f"capacity {min(over)}" if over else None
 
 
 def _overlap(what: str, snapshot: Snapshot, uids: Iterable[str]) -> Overlap:
