@@ -6,7 +6,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE
 from tests.observedcluster import GPU, request
-from tests.scheduling.lookingfornodes import H200, said, seen, waits
+from tests.scheduling.lookingfornodes import H200, said, seen, shown, waits
 from tests.scheduling.queued import fleet
 
 
@@ -83,3 +83,11 @@ def test_a_pod_that_fits_nowhere_is_seen_once_what_is_held_for_others_is_not_hel
             found |= say()
             world.clock.now += PATIENCE
         assert found == ({} if seen_before else {"p": True})
+
+
+def test_what_is_held_for_others_on_one_node_says_nothing_of_those_like_it() -> None:
+    """Another node of its class is asked about."""
+    world = fleet({"n1": ("h100", 1), "n2": ("h100", 1)})
+    waits(world, "p", request("gpu", expression=H200))
+    world.snapshot.state.hold("hold/move", (DeviceResult("r", DeviceId(GPU, "n1", "gpu-0")),))
+    assert shown(world) == {"p"}

@@ -6,7 +6,7 @@ as if no others ran there. A question that a class does not answer (a selector t
 with as many as were asked for. While the agent of a node publishes its devices anew, nobody knows what the node has.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import structlog
@@ -33,6 +33,8 @@ from apportion.scheduling.waiting import WaitingDemand
 _log = structlog.get_logger()
 MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
+_MOST_TRIED = 8
+"""Nodes of a class among which one is looked for that can be emptied."""
 PUBLISHING = 60.0
 """Seconds for which a pool may lack slices until one goes by those that are there: an agent publishes them one after the other."""
 TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in (GUARD, HELD))
@@ -110,18 +112,18 @@ class EmptyNodes:
         asked = sorted(alike, key=lambda each: -len(alike[each]))
         found = 0
         for node_class in asked[:MOST_CLASSES]:
-            name = alike[node_class][0]
             if not self._is_evaluated(demand):
                 return None
-            if name in state.names():
-                with self._lifted(), self._emptied(name) as whole:
+            with self._lifted():
+                name = self._one_of(alike[node_class])
+                with self._emptied(name) as whole:
                     most = self._most_on(name, demand) if whole else 0
-                unknown |= not whole
-                if most is None:
-                    return wanted
-                found += sum(min(most, room[each]) for each in alike[node_class])
-                if found >= wanted:
-                    return wanted
+            unknown |= not whole
+            if most is None:
+                return wanted
+            found += sum(min(most, room[each]) for each in alike[node_class])
+            if found >= wanted:
+                return wanted
             yield
         if len(asked) > MOST_CLASSES:
             return wanted
@@ -162,7 +164,26 @@ class EmptyNodes:
         Gives False, and releases nothing, where that could not be held again, or others than claims and layouts hold something: a demand
         for which pods are evicted, say.
         """
+        state, held = self._snapshot.state, self._releasable(name)
+        whole = held is not None
+        released: Mapping[str, Allocation] = held or {}
+        for key in released:
+            state.release(key)
+        try:
+            yield whole
+        finally:
+            for key, found in released.items():
+                state.hold(key, found.results)
+
+    def _one_of(self, names: Sequence[str]) -> str:
+        """Return a node of a class on which nothing is held that could not be released; the first, where none of a few is one."""
+        return next((name for name in names[:_MOST_TRIED] if self._releasable(name) is not None), names[0])
+
+    def _releasable(self, name: str) -> dict[str, Allocation] | None:
+        """Return what claims hold on a node, by key; None where that cannot be released, or others hold something, or the node is gone."""
         state = self._snapshot.state
+        if name not in state.names():
+            return None
         view = state.view(name)
         keys = {key for index in range(len(view.devices)) for key in state.holders(view.id_of(index))}
         held = {key: found for key in keys if (found := self._allocation(key)) is not None}
@@ -172,14 +193,7 @@ class EmptyNodes:
             for found in held.values()
             for result in found.results
         )
-        released: Mapping[str, Allocation] = held if whole else {}
-        for key in released:
-            state.release(key)
-        try:
-            yield whole
-        finally:
-            for key, found in released.items():
-                state.hold(key, found.results)
+        return held if whole else None
 
     def _allocation(self, key: str) -> Allocation | None:
         """Return what a claim holds under a key; None for what is held otherwise: a layout's reservation."""
