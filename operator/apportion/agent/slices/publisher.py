@@ -16,7 +16,7 @@ from apportion.agent.slices.pool import DriverPool, pools
 from apportion.agent.slices.publishedcards import formerly_ours
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
-from apportion.errors import ApiError, Overtaken
+from apportion.errors import ApiError, Overtaken, Unreachable
 
 _QUIET = 0.05
 """Seconds in which further changes join the same round."""
@@ -94,12 +94,20 @@ class Publisher:
         wanted = {pool.driver: pool for pool in pools(inventory, self._drivers)}
         writes = 0
         kept: set[str] = set()
+        refused: list[ApiError] = []
         for driver in self._drivers.values():
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
             if live and driver not in wanted and self._unknown():
                 kept.add(driver)
                 continue
-            writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
+            try:
+                writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
+            except Unreachable:
+                raise
+            except ApiError as error:
+                refused.append(
+                    error
+                )  # it is about this driver's slices; those of others are right all the same
         # A kind of which nothing is known may be that of a driver whose slices are here.
         for driver in (
             () if self._unknown() else formerly_ours(listed["items"], self._node, self._drivers.values())
@@ -107,6 +115,8 @@ class Publisher:
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
             writes += await self._apply(DriverPool(driver, ()), live, owner)
         self.kept = frozenset(kept)
+        if refused:
+            raise refused[0]
         return writes
 
     async def _apply(self, pool: DriverPool, live: list[Object], owner: Owner) -> int:
