@@ -147,17 +147,18 @@ class TenantBounds:
         with refused("changes nothing of a pod but its own scheduling gate"):
             await tenant.operator.patch(path, {"metadata": {"annotations": {RANK_TABLE: "other"}}})
 
-    async def test_a_claim_in_use_keeps_its_protection(self, tenant: Tenant) -> None:
-        """Its owner could delete it and have the devices given to others while the pod runs."""
+    @pytest.mark.parametrize("finalizer", [PROTECTION, "apportion.dev/allocation"])
+    async def test_a_claim_in_use_keeps_its_protection(self, tenant: Tenant, finalizer: str) -> None:
+        """Its owner could delete it and have the devices given to others while the pod runs; claims that are kept between pods have our finalizer."""
         made = await make_claim(tenant.cluster, tenant.namespace)
         path = f"{tenant.claims}/{made['metadata']['name']}"
         await tenant.user.patch(path, {"metadata": {"finalizers": []}})
-        await _reserve(tenant, path, "gpu.apportion.dev")
+        await _reserve(tenant, path, "gpu.apportion.dev", finalizer)
 
         with refused("is in use"):
             await tenant.user.patch(path, {"metadata": {"finalizers": []}})
         changed = await tenant.user.patch(path, {"metadata": {"labels": {"a": "b"}}})
-        assert changed["metadata"]["finalizers"] == [PROTECTION]
+        assert changed["metadata"]["finalizers"] == [finalizer]
         await tenant.cluster.api.patch(f"{path}/status", {"status": {"reservedFor": []}})
         await tenant.user.patch(path, {"metadata": {"finalizers": []}})
 
@@ -213,9 +214,9 @@ async def _until_refused(tenant: Tenant, claim: Json) -> None:
     assert "needs a key" in await eventually(said)
 
 
-async def _reserve(tenant: Tenant, path: str, driver: str) -> None:
+async def _reserve(tenant: Tenant, path: str, driver: str, finalizer: str = PROTECTION) -> None:
     """Show the claim as allocated and in use."""
-    await tenant.cluster.api.patch(path, {"metadata": {"finalizers": [PROTECTION]}})
+    await tenant.cluster.api.patch(path, {"metadata": {"finalizers": [finalizer]}})
     pod = (await make_pod(tenant.cluster, tenant.namespace, POD))["metadata"]
     result = {"request": "gpu", "driver": driver, "pool": "n", "device": "gpu-0"}
     status = {

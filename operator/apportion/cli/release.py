@@ -20,6 +20,7 @@ from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, ResourceKind
+from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
 
 Object = dict[str, Any]
@@ -134,6 +135,9 @@ async def _kept(client: Client) -> list[Object]:
 async def _drop(client: Client, claim: Object) -> None:
     metadata = claim["metadata"]
     rest = [name for name in metadata["finalizers"] if name != ALLOCATION_FINALIZER]
+    if (claim.get("status") or {}).get("allocation") and PROTECTION_FINALIZER not in rest:
+        # A pod may use it: from here controller-manager takes care of it, as of every other claim that is allocated.
+        rest.append(PROTECTION_FINALIZER)
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": rest}}
     await client.patch(CLAIMS, metadata["name"], body, namespace=metadata["namespace"])
 
