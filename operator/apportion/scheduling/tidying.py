@@ -6,6 +6,7 @@ In: the snapshot, the demands that waited in this pass. Out: clears, removals of
 from collections.abc import Callable, Iterable, Iterator
 
 from apportion.api.contract import ALLOCATION_FINALIZER
+from apportion.api.partition import HolderKind
 from apportion.cluster.indexes.deviceindex import device_of
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import UnusedAllocations
@@ -69,16 +70,16 @@ class Tidying:
     def _clear_failed_cuts(self) -> None:
         """Clear allocations whose partition could not be cut, as long as no pod has taken them up."""
         for partition in self._snapshot.devices.failed.values():
-            holder = partition.spec.holder
-            claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
-            if claim is None or claim.allocation is None or is_taken_up(claim, self._snapshot):
-                continue
-            device = device_of(partition)
-            if all(result.device != device for result in claim.allocation.results):
-                continue  # it was allocated another device since
-            self._exclusions.refuse_device(device)
-            text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
-            self._writes.clear(claim, text.removesuffix(": "), "failed cut")
+            holder, device = partition.spec.holder, device_of(partition)
+            # What a layout has is cut for nobody, and failed for each claim that got it.
+            of_layout = holder is not None and holder.kind is HolderKind.LAYOUT
+            for claim in self._snapshot.claims_of(self._snapshot.claim_index.holders(device)):
+                own = holder is not None and holder.uid == claim.uid
+                if not (own or of_layout) or is_taken_up(claim, self._snapshot):
+                    continue
+                self._exclusions.refuse_device(device)
+                text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
+                self._writes.clear(claim, text.removesuffix(": "), "failed cut")
 
     def _release_finalizers(self) -> None:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
