@@ -57,8 +57,7 @@ class Autoscaling:
         """`over`: demands (keys) that a quota keeps waiting: no node would help them. `is_evaluated`, `lifted`: as `EmptyNodes` has them."""
         self._snapshot = snapshot
         self._clock = clock
-        self._over = over
-        self._empty = EmptyNodes(snapshot, clock, is_evaluated, lifted)
+        self._over, self._empty = over, EmptyNodes(snapshot, clock, is_evaluated, lifted)
         self._young: dict[str, tuple[float, WaitingDemand]] = {}
         """Demands by key, with the time since which they wait; the oldest first."""
         self._young_of: Counter[_Group] = Counter()
