@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.cluster.client import Client
 from apportion.quota.least import least
 from apportion.scheduling.quota.parts import parts_within
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster
+from tests.quota.tenants import cluster, quota
 from tests.quota.test_limits import use_of
 from tests.scheduling.queued import fleet
 from tests.steps import Steps
@@ -63,3 +65,22 @@ def test_of_many_pods_some_numbers_are_asked_about() -> None:
         assert found[-8:] == [8, 7, 6, 5, 4, 3, 2, 1]
     assert len(found) < 30
     assert counts[1] < 7 * counts[0]
+
+
+async def test_the_pods_that_a_limit_leaves_are_served_as_soon_as_there_are_devices(
+    unanswered: Client,
+) -> None:
+    """The limit forbids all of them together, and for one the device was missing when that was found out."""
+    world = cluster(0, "team")
+    quota(world, "team", limit=1)
+    world.claim("hub")
+    world.claim("c0")
+    world.pod("first", "hub")
+    world.pod("second", "hub", "c0")
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+    assert world.places() == {}
+    world.slice("n1", "n1-devices", {"devices": [{"name": "gpu-0"}]}, 1)
+    cycle.once()
+    assert world.places() == {"hub": "n1"}

@@ -101,12 +101,13 @@ class Admission:
     # Before devices are chosen. -----------------------------------------------------------------------------------
 
     def waits(self, demand: WaitingDemand) -> bool:
-        """Say whether a demand waits for its quota still, as its Event says."""
+        """Say whether a demand waits for its quota still, as its Event says, and so do all of its pods: some may lack devices only."""
         known = self.over.get(demand.key)
         if known is None or self._clock() - known[1] >= RENEWED:
             return False
         excess = self.excess(demand)
-        return excess is not None and excess.resource is known[0].resource
+        stands = excess is not None and excess.resource is known[0].resource
+        return stands and next(self.parts(demand), None) is None
 
     def without_waiting(
         self, single: Sequence[WaitingDemand], alike: Sequence[Sequence[WaitingDemand]]
