@@ -7,14 +7,16 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from apportion.cli.answers.free import free
 from apportion.cli.answers.status import status
 from apportion.cli.answers.who import who
 from apportion.cli.answers.why import why
 from tests.cli.worlds import Cluster, two_cards
 from tests.observedcluster import request
+from tests.partitions.layoutworld import publish
 
 app = typer.Typer()
-for command in (status, who, why):
+for command in (free, status, who, why):
     app.command(command.__name__)(command)
 
 
@@ -56,3 +58,12 @@ def test_who_and_status_show_the_layout_as_the_holder(tmp_path: Path) -> None:
     assert [row["claim"] for row in answer(tmp_path, cluster, "who", "n1")["holders"]] == ["team/held"]
     shown = {row["node"]: row for row in answer(tmp_path, cluster, "status")["cards"]}
     assert (shown["n2"]["slices"], shown["n2"]["holders"]) == ("AAAA....", {"A": "PartitionLayout halves"})
+
+
+def test_a_file_without_partitions_says_nothing_of_those_that_layouts_have(tmp_path: Path) -> None:
+    """A person has put it together: nodes, slices and classes. What slices offer is left."""
+    cluster = two_cards()
+    publish(cluster, "n2", "gpu-0-mig-1g10gb-19-0-static")
+    rows = answer(tmp_path, cluster, "free")["devices"]
+    assert [row["left"] for row in rows if row["device"] == "mig"] == [1]
+    assert not cluster.snapshot.partitions

@@ -10,14 +10,16 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.partitions.layouts import LayoutPlan, orphans
-from apportion.partitions.leaving import kept_back
+from apportion.partitions.leaving import kept_back, without_object
 
 
 class LayoutHolds:
     """Follows the plans."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, partial: bool = False) -> None:
+        """`partial`: where there is no Partition object at all, nothing is known of them, as in a file that a person has put together."""
         self._snapshot = snapshot
+        self._partial = partial
         self._held: dict[str, dict[DeviceId, None]] = {}
 
     def follow(self, plans: Sequence[LayoutPlan]) -> set[DeviceId]:
@@ -38,6 +40,8 @@ class LayoutHolds:
         """Yield what is held beside what the plans reserve, each with its key."""
         actions = [*(action for plan in plans for action in plan.actions), *orphans(self._snapshot, plans)]
         yield from kept_back(self._snapshot, actions)
+        if self._snapshot.partitions or not self._partial:
+            yield from without_object(self._snapshot)
 
 
 def _reserved(plans: Sequence[LayoutPlan]) -> Iterator[tuple[str, DeviceId]]:

@@ -31,12 +31,8 @@ def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[s
     """Yield devices that no claim may get, each with the key under which it is held.
 
     They are those of static partitions that are being deleted, or are to be by these actions; and the placements of those that no
-    slice has: its agent may be cutting it, or has cut it. An object goes before its device leaves the slices.
+    slice has: its agent may be cutting it, or has cut it.
     """
-    devices = snapshot.devices
-    for device in devices.static:
-        if devices.partition(device) is None and device.driver in snapshot.drivers:
-            yield layout_key(_layout_of(device, snapshot), device.pool), device
     for action in actions:
         if isinstance(action, Delete):
             yield _key(action.partition), device_of(action.partition)
@@ -46,6 +42,14 @@ def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[s
                 yield _key(partition), device_of(partition)
             if snapshot.devices.device(device_of(partition)) is None:
                 yield _key(partition), dynamic(partition)
+
+
+def without_object(snapshot: Snapshot) -> Iterator[tuple[str, DeviceId]]:
+    """Yield devices of layouts whose Partition has gone, each with the key under which it is held: an object goes before its device leaves the slices."""
+    devices = snapshot.devices
+    for device in devices.static:
+        if devices.partition(device) is None and device.driver in snapshot.drivers:
+            yield layout_key(_layout_of(device, snapshot), device.pool), device
 
 
 def _layout_of(device: DeviceId, snapshot: Snapshot) -> str:

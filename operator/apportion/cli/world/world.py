@@ -50,7 +50,7 @@ class World:
         self.snapshot.drivers |= drivers
         self.holds = Holds(self.snapshot.state)
         """What the operator holds beside allocations."""
-        self._layouts = LayoutHolds(self.snapshot)
+        self._layouts = LayoutHolds(self.snapshot, partial=True)
         for each in objects:
             self.put(each)
         self.reserve()
