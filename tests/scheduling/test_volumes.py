@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import VOLUME_CLAIMS
+from apportion.cluster.kinds import VOLUME_CLAIMS, VOLUMES
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.volumes import storage_class, volume, volume_claim, with_volume, zones
 
@@ -75,8 +75,10 @@ async def test_a_volume_that_waits_for_nobody_is_waited_for(unanswered: Client) 
         ({"zone": "a", "claimRef": {"namespace": "team", "name": "other"}}, "n2"),
         ({"zone": "a", "storageClassName": "others"}, "n2"),
         ({"zone": "a", "claimRef": {"namespace": "team", "name": "data"}}, "n1"),
+        ({"zone": "a", "claimRef": {"namespace": "team", "name": "data", "uid": "gone"}}, "n2"),
+        ({"zone": "a", "claimRef": {"namespace": "team", "name": "data", "uid": "its-own"}}, "n1"),
     ],
-    ids=["small", "mode", "another's", "class", "kept for it"],
+    ids=["small", "mode", "another's", "class", "kept for it", "left by a former one", "bound to it"],
 )
 async def test_of_volumes_that_nobody_makes_a_fitting_one_has_to_be_there(
     unanswered: Client, unsuited: Json, chosen: str
@@ -84,7 +86,7 @@ async def test_of_volumes_that_nobody_makes_a_fitting_one_has_to_be_there(
     """Local disks: `kubernetes.io/no-provisioner`."""
     world = zones(n1="a", n2="b", n3="c")
     storage_class(world, provisioner="kubernetes.io/no-provisioner")
-    volume_claim(world)
+    volume_claim(world, uid="its-own")
     volume(world, name="first", **unsuited)
     volume(world, "b", name="second")
     assert place(world, unanswered) == chosen
@@ -108,3 +110,17 @@ async def test_where_volumes_may_not_be_read_pods_are_served_all_the_same(unansw
     world = zones(n1="a")
     world.snapshot.volumes.complete = False
     assert place(world, unanswered) == "n1"
+
+
+async def test_a_volume_stays_kept_for_a_claim_when_one_goes_that_was_kept_for_it_too(
+    unanswered: Client,
+) -> None:
+    """In whatever order they were seen."""
+    world = zones(n1="a", n2="b")
+    storage_class(world, provisioner="kubernetes.io/no-provisioner")
+    volume_claim(world)
+    kept: Json = {"claimRef": {"namespace": "team", "name": "data"}}
+    volume(world, "b", name="first", **kept)
+    second = volume(world, "a", name="second", **kept)
+    world.gone(VOLUMES, second)
+    assert place(world, unanswered) == "n2"

@@ -62,6 +62,8 @@ class PersistentVolume:
     modes: frozenset[str] = frozenset()
     claim: tuple[str, str] | None = None
     """Namespace and name of the claim that it is bound to, or kept for."""
+    claim_uid: str = ""
+    """The UID of that claim; empty: whichever has the name. A volume that a deleted claim has left has the UID of that one."""
 
     @classmethod
     def from_json(cls, raw: Json) -> "PersistentVolume":
@@ -84,7 +86,12 @@ class PersistentVolume:
             )
             if claim
             else None,
+            claim_uid=reading.text(claim, "uid", at="spec.claimRef", default=""),
         )
+
+    def is_kept_for(self, claim: PersistentVolumeClaim) -> bool:
+        """Say whether it is for a claim of this name, and not for an earlier one of the same name (`volume.IsVolumeBoundToClaim` of component-helpers)."""
+        return self.claim == (claim.namespace, claim.name) and self.claim_uid in ("", claim.uid)
 
     def suits(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether a claim that waits for a volume may be bound to it (`volume.FindMatchingVolume` of component-helpers)."""

@@ -39,8 +39,8 @@ class VolumeIndex:
         self._volumes: dict[str, PersistentVolume] = {}
         self._unbound: dict[str, dict[str, PersistentVolume]] = {}
         """Volumes that are for no claim yet, by StorageClass and name."""
-        self._kept: dict[tuple[str, str], PersistentVolume] = {}
-        """Volumes by the claim (namespace and name) that they are for."""
+        self._kept: dict[tuple[str, str], dict[str, PersistentVolume]] = {}
+        """Volumes by the claim (namespace and name) that they are for, and by name: earlier claims may have left some."""
         self._classes: dict[str, StorageClass] = {}
 
     def put(self, kind: ResourceKind, old: Any, new: Any) -> None:
@@ -64,12 +64,15 @@ class VolumeIndex:
         if old is not None:
             self._volumes.pop(old.name, None)
             self._unbound.get(old.storage_class, {}).pop(old.name, None)
-            if old.claim is not None and self._kept.get(old.claim) is old:
-                del self._kept[old.claim]
+            if old.claim is not None:
+                kept = self._kept.get(old.claim, {})
+                kept.pop(old.name, None)
+                if not kept:
+                    self._kept.pop(old.claim, None)
         if new is not None:
             self._volumes[new.name] = new
             if new.claim is not None:
-                self._kept[new.claim] = new
+                self._kept.setdefault(new.claim, {})[new.name] = new
             else:
                 self._unbound.setdefault(new.storage_class, {})[new.name] = new
 
@@ -106,9 +109,9 @@ class VolumeIndex:
             chosen = claim.selected_node
             reason = f"volume {claim.name} is made elsewhere"
             return NodeCondition(reason, lambda node: node.name == chosen, chosen)
-        kept = self._kept.get((claim.namespace, claim.name))
-        if kept is not None:
-            return _affinity(claim, kept)
+        for _, kept in sorted(self._kept.get((claim.namespace, claim.name), {}).items()):
+            if kept.is_kept_for(claim):
+                return _affinity(claim, kept)
         usable = [
             _condition(each.nodes) for each in self._unbound.get(known.name, {}).values() if each.suits(claim)
         ]
