@@ -223,12 +223,12 @@ class Admission:
 
     def _yields(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand]) -> bool:
         """Say whether demands of one namespace would borrow what is guaranteed to others of their cohort that wait for it."""
-        use = self.charging.usage.of(demands[0].claims[0].namespace)
-        cohort = use.quota.spec.cohort if use is not None else None
-        if use is None or cohort is None:
+        usage = self.charging.usage
+        use = usage.of(demands[0].claims[0].namespace)
+        if use is None or use.quota.spec.cohort is None:
             return False
-        others = [each for each in self.charging.usage.reclaiming(cohort) if each is not use]
-        before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
+        others = [each for each in usage.reclaiming(use.quota.spec.cohort) if each is not use]
+        before = [each for each in ahead if usage.of(each.claims[0].namespace) is use]
         borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
         return bool(others and borrowed) and any(
             other in others
@@ -236,7 +236,7 @@ class Admission:
             and not self.is_hopeless(each.key)
             for each in self.waiting.values()
             if self._snapshot.allocation(each.claims[0]) is None
-            and (other := self.charging.usage.of(each.claims[0].namespace)) is not None
+            and (other := usage.of(each.claims[0].namespace)) is not None
         )
 
     def stands_back(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand] = ()) -> bool:
@@ -244,9 +244,8 @@ class Admission:
 
         `ahead`: demands for which something is reserved.
         """
-        return bool(demands) and (
-            any(each.key in self.over for each in demands) or self._yields(demands, ahead)
-        )
+        over = any(each.key in self.over for each in demands)
+        return bool(demands) and (over or self._yields(demands, ahead))
 
     def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> list[int]:
         claims = [claim for demand in demands for claim in demand.claims]
