@@ -172,7 +172,13 @@ class TestPreemption(Preemption):
             ]
             end()
             await team.running("whole", within=2 * PATIENCE)
-            await eventually(lambda: answer(person, "free"), lambda found: found["holds"] == [])
+            # What is held by now is for the small one, which waits longer on a busy machine.
+            await eventually(
+                lambda: answer(person, "free"),
+                lambda found: all(
+                    f"{team.namespace}/whole" not in each["message"] for each in found["holds"]
+                ),
+            )
             await team.empty()
 
     async def test_nobody_goes_for_a_group_where_a_budget_protects_one_of_those_that_would_have_to(

@@ -16,8 +16,8 @@ from testbed.realnode.workload import Workload, network_device
 
 
 @pytest.fixture
-async def network(installation: RealNodeInstallation) -> AsyncIterator[HostNetwork]:
-    """Give the node a NIC with a real interface, and an agent that finds it."""
+async def network(installation: RealNodeInstallation, work: Workload) -> AsyncIterator[HostNetwork]:
+    """Give the node a NIC with a real interface, and an agent that finds it; it leaves when no pod has it."""
     root = installation.hardware.root
     with host_network() as made:
         host = RdmaHost(root)
@@ -26,6 +26,7 @@ async def network(installation: RealNodeInstallation) -> AsyncIterator[HostNetwo
         await installation.agent()
         yield made
         try:
+            await work.empty()
             await installation.agents.pop().stop()
             host.remove("mlx5_0")
             for folder in ("infiniband", "infiniband_verbs", "infiniband_mad", "misc"):

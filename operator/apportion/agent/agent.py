@@ -7,7 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -152,6 +152,8 @@ class Agent:
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
+        self._kinds: Collection[str] = ()
+        """Of the cards that were there, or awaited, when the agent started."""
         self._served: Mapping[str, str] = {}
         """Driver by kind."""
         self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, self.unready)
@@ -171,8 +173,9 @@ class Agent:
         cards = await self._discovery.first()
         await self._setups.look()
         await self._inventory.read_health()
-        kinds = {*(card.kind for card in cards.values()), *self._found.awaited}
-        self._served = drivers_to_serve(self._drivers, kinds, self.context.journal.claims())
+        self._kinds = kinds = {*(card.kind for card in cards.values()), *self._found.awaited}
+        claims = self.context.journal.claims()
+        self._served = drivers_to_serve(self._drivers, kinds, claims, self._options.plugins_dir)
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._probes.stop)
@@ -289,7 +292,7 @@ class Agent:
         changed = await self._discovery.later()
         for name in changed & self._hardware.cards.keys():
             _log.info("agent.card_changed", node=self._options.node, card=name)
-            if self._hardware.cards[name].kind not in self._served:
+            if self._hardware.cards[name].kind not in self._kinds:
                 raise NotReady(f"{name} answers, the first of its kind: the agent starts anew to serve it")
             self._worker(name).wake()
         await self._events.note("RdmaNamespaceMode", self._networks.mode())

@@ -3,7 +3,9 @@
 import socket
 from pathlib import Path
 
-from tests.agent.places import GPU, H100
+import yaml
+
+from tests.agent.places import GPU, H100, RDMA
 from tests.agent.simulatednode import MakeNode
 
 
@@ -30,3 +32,18 @@ async def test_sockets_of_agents_that_were_killed_are_removed(make_node: MakeNod
             names = {path.name for path in plugin.glob("*.sock")}
             assert names == {"dra.sock", "dra-next.sock"}
             await node.registered()
+
+
+async def test_a_claim_whose_unpreparation_was_not_answered_is_unprepared_after_the_last_card_has_left(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Kubelet asks for as long as it has no answer, and its pod is Terminating meanwhile."""
+    async with make_node(cards=[H100], nics=[{"name": "mlx5-0", "pcieRoot": "pci0000:9b"}]) as node:
+        async with node.agent():
+            claim = await node.claim(namespace, "rail", "nic-mlx5-0", driver=RDMA)
+            assert await node.prepared(claim, RDMA) == ""
+            assert await node.unprepared(claim, RDMA) == ""
+        (node.folder / "node.yaml").write_text(yaml.safe_dump({"cards": [H100]}))
+        async with node.agent():
+            assert await node.unprepared(claim, RDMA) == ""
+            assert "does not exist on this node" in await node.prepared(claim, RDMA)
