@@ -51,7 +51,7 @@ class Fault(StrEnum):
     HOLD_ANSWER = "the answer comes late"
     LOSE_ANSWER = "the connection breaks after the request was carried out"
     FAIL = "500 after the request was carried out"
-    GARBLE = "200 and a page that is no JSON, after the request was carried out"
+    GARBLE = "200 and what a gateway says, a page or JSON, after the request was carried out"
     STALE = "a read is answered as the same read was answered before"
     CUT = "a watch breaks after its next event"
     REPLAY = "a watch begins with its last events since the last list once more, in any order"
@@ -212,6 +212,8 @@ class FaultyProxy:
         if self._happens(Fault.FAIL, drawn):
             return _status(500, "InternalError")
         if self._happens(Fault.GARBLE, drawn):
+            if len(answer) % 2:
+                return web.json_response({"error": "log in at some gateway"})
             return web.Response(text="<html>a page of some gateway</html>", content_type="text/html")
         return web.Response(status=answered.status, body=answer, headers=_kept(answered.headers))
 

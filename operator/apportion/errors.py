@@ -90,7 +90,7 @@ class Unreachable(ApiError):  # noqa: N818
 class Unanswered(Unreachable):
     """The server did not say whether it carried out the request, and may do so later.
 
-    A time-out, a connection that broke, HTTP 5xx (etcd's answer may be lost after the commit), or an answer that is no JSON.
+    A time-out, a connection that broke, HTTP 5xx (etcd's answer may be lost after the commit), or an answer that is no object of the API.
     """
 
 

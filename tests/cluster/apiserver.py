@@ -199,7 +199,7 @@ class ApiServer:
         body = await request.json()
         if request.method == "DELETE":
             self.drop(kind, name, namespace)
-            return web.json_response({})
+            return web.json_response({"metadata": {}})
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         if wanted not in (None, found["metadata"]["resourceVersion"]):
             return failed(409, "the object has been modified")

@@ -8,10 +8,10 @@ import pytest
 from kubernetes_asyncio.client import Configuration
 
 from apportion.cli.world.packedobjects import packed, unpacked
-from apportion.cluster.answer import DEEPEST, decoded, read_json
+from apportion.cluster.answer import DEEPEST, decoded, read_json, watch_event
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.errors import Unanswered
+from apportion.errors import Expired, Unanswered, Unreachable
 
 TEXT = 'a "quoted] [text{ and \\\\ more'
 
@@ -28,7 +28,7 @@ def claim(name: str, levels: int) -> str:
 @pytest.mark.parametrize("levels", [3, 600, 1020, 1100, 5000])
 def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: int) -> None:
     """Nobody else could be served as long as it is there."""
-    answer = f'{{"items": [{claim("a", 3)}, {claim("hostile", levels)}, {claim("b", 3)}]}}'.encode()
+    answer = f'{{"metadata": {{}}, "items": [{claim("a", 3)}, {claim("hostile", levels)}, {claim("b", 3)}]}}'.encode()
     items = decoded("GET", "/claims", answer)["items"]
     assert [item["metadata"]["name"] for item in items] == ["a", "hostile", "b"]
     for item in items:
@@ -50,7 +50,9 @@ def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: 
 )
 def test_characters_that_are_none_keep_no_list_from_being_read(sent: bytes, read: str) -> None:
     """In parameters of a claim the API server keeps them; Go reads a replacement."""
-    answer = b'{"items": [{"parameters": {"a": "' + sent + b'"}}, {"parameters": {"a": "[{"}}]}'
+    answer = (
+        b'{"metadata": {}, "items": [{"parameters": {"a": "' + sent + b'"}}, {"parameters": {"a": "[{"}}]}'
+    )
     items = decoded("GET", "/claims", answer)["items"]
     assert [item["parameters"]["a"] for item in items] == [read, "[{"]
 
@@ -62,6 +64,42 @@ def test_what_is_no_json_is_no_answer() -> None:
             decoded("GET", "/", text)
         with pytest.raises(orjson.JSONDecodeError):
             read_json(text)
+
+
+@pytest.mark.parametrize("text", [b'{"error": "log in"}', b"[]", b'"ok"', b"{}", b'{"metadata": 1}'])
+def test_what_a_gateway_says_in_json_is_no_answer(text: bytes) -> None:
+    """With status 200: a write would count as carried out."""
+    with pytest.raises(Unanswered, match="no object of the API"):
+        decoded("PATCH", "/claims/a/status", text)
+
+
+def test_what_stands_for_no_object_has_no_metadata() -> None:
+    """The server's version."""
+    assert decoded("GET", "/version", b'{"major": "1"}', bare=True) == {"major": "1"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"error": "log in"}',
+        b"[]",
+        b"1",
+        b"<html>",
+        b'{"type": "ADDED"}',
+        b'{"type": "ADDED", "object": {}}',
+    ],
+)
+def test_a_line_that_is_no_event_ends_its_watch_and_nothing_else(line: bytes) -> None:
+    """The reflector watches anew."""
+    with pytest.raises(Unreachable, match="WATCH /claims: no event of the API"):
+        watch_event("/claims", line)
+
+
+def test_an_error_in_a_watch_is_that_error() -> None:
+    """410: the version is too old."""
+    status = b'{"kind": "Status", "metadata": {}, "code": 410, "message": "too old"}'
+    with pytest.raises(Expired, match="too old"):
+        watch_event("/claims", b'{"type": "ERROR", "object": ' + status + b"}")
 
 
 async def test_one_object_that_is_nested_deeply_keeps_no_watch_from_going_on() -> None:

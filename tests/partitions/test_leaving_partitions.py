@@ -51,7 +51,7 @@ class Server:
 
     async def _delete(self, request: web.Request) -> web.Response:
         self.deleted.append(request.match_info["name"])
-        return web.json_response({})
+        return web.json_response({"metadata": {}})
 
 
 def cut() -> ObservedCluster:

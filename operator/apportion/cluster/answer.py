@@ -54,16 +54,38 @@ def _cut(text: bytes) -> bytes:
     return b"".join((*kept, text[end:]))
 
 
-def decoded(method: str, path: str, answer: bytes) -> dict[str, Any]:
-    """Return the object that was answered; raises Unanswered where it is none."""
+def decoded(method: str, path: str, answer: bytes, *, bare: bool = False) -> dict[str, Any]:
+    """Return the object that was answered; raises Unanswered where it is none of the API, as what a gateway says in the API server's place.
+
+    Every object, list and Status has `metadata`; a `bare` answer, such as that of /version, has none.
+    """
     try:
         found = read_json(answer)
     except orjson.JSONDecodeError:
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not (bare or isinstance(found.get("metadata"), dict)):
         said = answer[:200].decode(errors="replace")
-        raise Unanswered(f"{method} {path}: the answer is no JSON object, but {said!r}")
+        raise Unanswered(f"{method} {path}: the answer is no object of the API, but {said!r}")
     return found
+
+
+def watch_event(path: str, line: bytes) -> dict[str, Any]:
+    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event stands for."""
+    try:
+        found = read_json(line)
+        code = _error_code(found["type"], found["object"])
+    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+        said = line[:200].decode(errors="replace")
+        raise Unreachable(f"WATCH {path}: no event of the API, but {said!r}") from None
+    if code:
+        raise refusal("WATCH", path, code, orjson.dumps(found["object"]))
+    return dict(found)
+
+
+def _error_code(change: str, item: dict[str, Any]) -> int:
+    if not isinstance(item["metadata"], dict):
+        raise TypeError
+    return int(item.get("code", 500)) if change == "ERROR" else 0
 
 
 def error_of(

@@ -22,7 +22,7 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion import metrics
-from apportion.cluster.answer import decoded, error_of, read_json, refusal
+from apportion.cluster.answer import decoded, error_of, watch_event
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -172,7 +172,7 @@ class Client:
 
     async def raw(self, path: str) -> Object:
         """Read any path, such as /version."""
-        return await self._call("GET", path)
+        return await self._call("GET", path, bare=True)
 
     async def watch(
         self,
@@ -204,14 +204,8 @@ class Client:
                 if response.status >= 400:
                     raise error_of("GET", kind.path(), response, await response.read(), collection=True)
                 async for line in _lines(response.content):
-                    event = read_json(line)
-                    if event["type"] == "ERROR":
-                        status = event["object"]
-                        raise refusal(
-                            "WATCH", kind.path(), int(status.get("code", 500)), orjson.dumps(status)
-                        )
-                    yield event
-        except (TimeoutError, aiohttp.ClientError, orjson.JSONDecodeError) as error:
+                    yield watch_event(kind.path(), line)
+        except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
 
     async def _headers(self, accept: str) -> dict[str, str]:
@@ -230,6 +224,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
         collection: bool = False,
+        bare: bool = False,
     ) -> Object:
         """Make a request, again after a 429 as long as our patience lasts.
 
@@ -263,7 +258,7 @@ class Client:
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
-                return decoded(method, path, answer)
+                return decoded(method, path, answer, bare=bare)
             refused = error_of(method, path, response, answer, collection=collection)
             wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
