@@ -85,7 +85,7 @@ class App:
             namespace=settings.namespace,
             name=settings.lease.name,
             identity=settings.identity,
-            clock=clock,
+            clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             now=now,
             duration=settings.lease.duration,
             renew=settings.lease.renew,

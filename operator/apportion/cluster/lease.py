@@ -1,8 +1,9 @@
 """Lease: one replica acts, the others only observe.
 
-In: a client, a name, an identity. Out: `remaining()` seconds for which this replica may still write, by its own
-monotonic clock, counted from before the request that won or renewed the lease was sent. A holder that cannot renew
-stops writing before anybody else may begin (coordination.k8s.io/v1 Lease, the rules of client-go leaderelection).
+In: a client, a name, an identity. Out: `remaining()` seconds for which this replica may still write, by a clock of its own
+that never goes back, and goes on while the machine is suspended (CLOCK_BOOTTIME): another replica leads by then. They
+are counted from before the request that won or renewed the lease was sent. A holder that cannot renew stops writing
+before anybody else may begin (coordination.k8s.io/v1 Lease, the rules of client-go leaderelection).
 
 `run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and `gained`
 and `lost` are set in the event loop of the tasks that wait for them.
