@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
+from apportion.errors import Unanswered
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.writer import Writer
 from tests.observedcluster import Json, ObservedCluster
@@ -57,6 +58,32 @@ async def test_a_pod_keeps_its_gate_while_its_claim_is_cleared() -> None:
     await writes.finished()
     last, _ = server.patched.pop()
     assert last == "pods", "what becomes of the claim then, the watch shows"
+
+
+class Losing(Slow):
+    """It does not answer to the first removal of a gate, which may come yet."""
+
+    async def patch(self, kind: ResourceKind, _name: str, body: Any, **params: str) -> Json:
+        answered = await super().patch(kind, _name, body)
+        if kind == PODS and params.get("sub") != "status" and not self.asked.is_set():
+            self.asked.set()
+            raise Unanswered("PATCH: TimeoutError")
+        return answered
+
+
+async def test_a_claim_is_not_cleared_while_a_removal_of_its_pods_gate_may_come_yet() -> None:
+    """The request was not answered; it is made anew, and with the answer all is known."""
+    world = fleet({"n1": ("h100", 1)})
+    pod, claim = reserved_ahead(world)
+    server = Losing(pod, claim)
+    writes = writing(world, server)
+    writes.ungate([world.pod_value(pod)])
+    await server.asked.wait()
+    await asyncio.sleep(0.1)
+    writes.clear(world.claim_value(claim), "others wait for the devices", "stalled")
+    async with asyncio.timeout(20):
+        await writes.finished()
+    assert {plural for plural, _ in server.patched} == {"pods"}
 
 
 def _cleared(claim: Json) -> Json:

@@ -221,11 +221,14 @@ class BackgroundWrites:
             self._unknown.note(claim, assumption, version)
 
     async def _ungate(self, pod: Pod, rank_table: str) -> None:
+        """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known."""
         try:
             await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
-        except NotLeading:
-            self._ungating.discard(pod.uid)
-        except ApiError as error:
+        except Unanswered as error:
+            _log.info("pod.ungating_unanswered", pod=pod.key, error=str(error))
+            await asyncio.sleep(10 * _FIRST_PAUSE)
+            await self._ungate(pod, rank_table)  # as long as this replica leads
+        except (ApiError, NotLeading) as error:
             _log.info("pod.not_ungated", pod=pod.key, error=str(error))
             await asyncio.sleep(_FIRST_PAUSE)
             self._ungating.discard(pod.uid)
