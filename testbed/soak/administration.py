@@ -11,18 +11,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import aiohttp
-
 from apportion.agent.devices.simulated.state import StateFile
 from testbed.api import Json
 from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError
 from testbed.installation import Installation
 from testbed.soak import workload
+from testbed.soak.insistence import insist
 
 _PAUSE_SECONDS: Final = (1.0, 6.0)
-_RETRY_SECONDS: Final = 0.5
 _SICK_SECONDS: Final = (2.0, 20.0)
 _SHUT_SECONDS: Final = (3.0, 20.0)
 _SETTLED_SECONDS: Final = 25.0
@@ -157,10 +154,9 @@ class Administration:
                 "devices": [
                     {
                         "cel": {
-                            "expression": f'device.driver == "{workload.GPU}" && {address}.endsWith("{end}:00.0")'
+                            "expression": f'device.driver == "{workload.GPU}" && {address}.endsWith("1b:00.0")'
                         }
                     }
-                    for end in ("1b",)
                 ],
                 "partitions": partitions,
             }
@@ -224,16 +220,14 @@ class Administration:
             state["faults"] |= faults
 
     async def _set_shut(self, node: str, *, shut: bool) -> None:
-        await self._persist(
-            lambda: self._api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": shut}})
-        )
+        await insist(lambda: self._api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": shut}}))
 
     async def _set_label(self, node: str, value: str) -> None:
         body = {"metadata": {"labels": {"example.com/gpus": value}}}
-        await self._persist(lambda: self._api.patch(f"/api/v1/nodes/{node}", body))
+        await insist(lambda: self._api.patch(f"/api/v1/nodes/{node}", body))
 
     async def _set_policy(self, spec: Json) -> None:
-        await self._persist(lambda: self._api.patch(f"{_OWN}/allocationpolicies/soak", {"spec": spec}))
+        await insist(lambda: self._api.patch(f"{_OWN}/allocationpolicies/soak", {"spec": spec}))
 
     async def _have(self, path: str, kind: str, spec: Json) -> None:
         """Create or change an object."""
@@ -243,23 +237,9 @@ class Administration:
             "metadata": {"name": _NAME},
             "spec": spec,
         }
-        await self._persist(
+        await insist(
             lambda: self._api.patch(f"{path}/{_NAME}", body, "apply", fieldManager="soak", force="true")
         )
 
     async def _lose(self, path: str) -> None:
-        await self._persist(lambda: self._api.delete(f"{path}/{_NAME}"))
-
-    async def _persist(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Ask until the API server answers."""
-        while True:
-            try:
-                await call()
-            except ApiError as error:
-                if error.status < 500 and error.status not in (403, 409, 429):
-                    raise
-            except (aiohttp.ClientError, TimeoutError):
-                pass
-            else:
-                return
-            await asyncio.sleep(_RETRY_SECONDS)
+        await insist(lambda: self._api.delete(f"{path}/{_NAME}"))

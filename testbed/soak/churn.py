@@ -6,27 +6,23 @@ In: a control plane, random choices. Out: units made and deleted until cancelled
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import Final, ParamSpec
-
-import aiohttp
+from typing import Final
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError
 from testbed.soak import workload
+from testbed.soak.insistence import insist
 from testbed.soak.workload import Unit
 
-P = ParamSpec("P")
 MOST_UNITS: Final = 24
 """More than fit: a free device is taken at once, and what lost its devices goes on waiting."""
 _FORCED: Final = 0.2
 """Share of pods that are deleted by force."""
 _PAUSE_SECONDS = (0.05, 0.6)
-_RETRY_SECONDS = 0.5
-_LATER: Final = (403, 429)
-"""An API server that has just started does not know roles and classes of priority yet."""
+_MADE: Final = 409
+"""An object that is there already was made by a request whose answer got lost."""
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _RESOURCE = "/apis/resource.k8s.io/v1"
@@ -83,9 +79,9 @@ class Churn:
         """Make the objects of a unit."""
         api = self._cluster.api
         for claim in unit.claims:
-            await _persist(api.create, _claims(namespace), claim)
+            await insist(partial(api.create, _claims(namespace), claim), done=(_MADE,))
         for pod in unit.pods:
-            await _persist(api.create, _pods(namespace), pod)
+            await insist(partial(api.create, _pods(namespace), pod), done=(_MADE,))
             self.made += 1
 
     async def end_some(self, count: int) -> None:
@@ -105,8 +101,8 @@ class Churn:
         api = self._cluster.api
         self._live.clear()
         for namespace in self.namespaces:
-            await _persist(api.delete_all, _pods(namespace))
-            await _persist(api.delete_all, _claims(namespace))
+            await insist(partial(api.delete_all, _pods(namespace)))
+            await insist(partial(api.delete_all, _claims(namespace)))
 
     async def _end(self, namespace: str, unit: Unit) -> None:
         """Delete the objects of a unit in any order, also claims that pods still use."""
@@ -115,24 +111,7 @@ class Churn:
         for path in paths:
             forced = "/pods/" in path and self._choose.random() < _FORCED
             self.forced += forced
-            await _persist(partial(self._cluster.api.delete, grace=0 if forced else None), path)
-
-
-async def _persist(call: Callable[P, Awaitable[object]], *args: P.args, **named: P.kwargs) -> None:
-    """Ask until the API server answers; an object that is there already was made by a request whose answer got lost."""
-    while True:
-        try:
-            await call(*args, **named)
-        except ApiError as error:
-            if error.status == 409:
-                return
-            if error.status < 500 and error.status not in _LATER:
-                raise
-        except (aiohttp.ClientError, TimeoutError):
-            pass
-        else:
-            return
-        await asyncio.sleep(_RETRY_SECONDS)
+            await insist(partial(self._cluster.api.delete, path, grace=0 if forced else None))
 
 
 def _claims(namespace: str) -> str:
