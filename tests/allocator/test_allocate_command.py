@@ -157,6 +157,7 @@ def test_allocated_claims_of_a_world_hold_their_devices() -> None:
     assert "ns/taken" in json.dumps(answer["explanation"])
 
 
+@pytest.mark.slow
 def test_upstreams_cases_get_upstreams_answers_from_the_command() -> None:
     """One case per line, strategy FirstFit."""
     rows = [case.values[0] for case in cases() if case.values[0] is not None]

@@ -122,6 +122,7 @@ def test_solutions_of_whole_devices_are_rescored_by_the_current_demand(
             state.learn(_asked(state, kind, count))
 
 
+@pytest.mark.slow
 def test_small_partitions_leave_placements_for_the_learnt_profile() -> None:
     """With a demand for three engines, small partitions share one half of a card and leave the other halves whole."""
     state = cluster(*partitionable_slices("n1", 3, SEVEN_ENGINES))
@@ -212,6 +213,7 @@ def test_claims_are_served_on_counters_with_too_many_states_to_price() -> None:
     assert all(ask(state, f"p{n}") is not None for n in range(6) for _ in range(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases())
 def test_learnt_demand_changes_no_verdict(case: dict[str, Any]) -> None:
     """Learnt demand changes neither the verdict nor the alternatives, and results are legal."""

@@ -145,6 +145,7 @@ def test_one_pod_of_a_group_goes_where_two_would_break_it() -> None:
     assert finished(search.narrowed(frozenset({("n0", 0), ("n1", 0)}))) == frozenset({("n2", 0)})
 
 
+@pytest.mark.slow
 def test_a_search_whose_budget_is_used_up_takes_no_more_nodes_than_members_need() -> None:
     """Who could stay on a node is not asked any more; on the other nodes all can. All that were looked at went."""
     nodes, members, world = of_nodes((1, 1, 1, 1), (1, 1), (1, 1, 1), (1, 1, 1, 1))

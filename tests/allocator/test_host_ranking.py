@@ -44,6 +44,7 @@ def ask(state: State, left: dict[str, HostResources], name: str) -> Decision:
     return found
 
 
+@pytest.mark.slow
 def test_a_claim_rates_the_nodes_whose_devices_cpu_or_memory_changed() -> None:
     """Not all nodes that are short: of 200 nodes a claim changes one."""
     state, left = fleet(200)

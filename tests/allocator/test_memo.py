@@ -10,6 +10,7 @@ KEYS = st.integers(0, 11)
 STEPS = st.lists(st.tuples(KEYS, st.integers()), max_size=80)
 
 
+@pytest.mark.slow
 @given(most=st.integers(1, 8), steps=STEPS)
 def test_a_memo_returns_the_latest_value_of_every_key_it_holds(
     most: int, steps: list[tuple[int, int]]
@@ -60,6 +61,7 @@ class Owner(Memos):
         self.memos = {}
 
 
+@pytest.mark.slow
 @given(bounds=st.lists(st.integers(1, 8), min_size=1, max_size=4), steps=st.lists(st.tuples(KEYS, KEYS)))
 def test_every_topic_of_an_owner_has_a_table_of_its_own(
     bounds: list[int], steps: list[tuple[int, int]]

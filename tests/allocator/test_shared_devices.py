@@ -92,6 +92,7 @@ def test_equal_nodes_with_devices_to_share_are_one_class_and_differ_by_capacity_
     assert state.class_count == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Strategy.PACK, Strategy.SPREAD, LEAST])
 def test_a_share_costs_a_look_at_the_nodes_that_changed(strategy: Strategy) -> None:
     """However many nodes there are: outcomes are kept by node state."""

@@ -59,6 +59,7 @@ def test_the_bound_allocates_more_than_any_published_policy(ties: str) -> None:
     assert line["firstDrop"] >= 95.5
 
 
+@pytest.mark.slow
 def test_the_bound_allocates_no_less_than_fgd_where_pods_accept_only_some_models() -> None:
     """A made-up pod list with made-up seeds; a third of the pods accept only one model."""
     nodes = tuple(

@@ -209,6 +209,7 @@ def test_a_pattern_that_would_backtrack_takes_linear_time() -> None:
 ONES = f"[{','.join(['1'] * 1000)}]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -113,6 +113,7 @@ def test_nested_values_of_a_usual_size_are_compared() -> None:
     assert outcome('"%s".format([[device.driver, "a"]]).size() > 0') is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "former", ["{#: #}", "[{#: #}]", "#.transformMap(k, v, #).transformMap(k, v, {#: #})"]
 )

@@ -38,6 +38,7 @@ def test_every_block_says_its_language() -> None:
     assert [f"{block.where}: {block.text[:60]}" for block in ALL if block.language not in LANGUAGES] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [each for each in ALL if each.language in {"sh", "console"}], ids=ids)
 def test_commands_exist(block: Block) -> None:
     """Programs, subcommands, options, targets of make, and files that a command reads."""

@@ -153,6 +153,7 @@ def test_a_folder_with_files_is_left_alone(binaries: Binaries, tmp_path: Path) -
         make(commit(ROOT, "HEAD"), binaries["kubectl"], PUBLISHED, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_not_there_is_named() -> None:
     """In git's words."""
     ran = CliRunner().invoke(app, ["artifacts", "--revision=no-such-commit"])

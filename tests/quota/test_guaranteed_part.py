@@ -51,6 +51,7 @@ def test_claims_may_go_exactly_when_as_much_stays_guaranteed_to_as_high_prioriti
     assert all(amount <= allowance[key] for key, amount in counted.items()) == same
 
 
+@pytest.mark.slow
 @given(ROWS, GUARANTEES, st.integers(-1, 3), st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_a_demand_raises_the_guaranteed_part_exactly_when_some_of_it_is_guaranteed(
     rows: list[tuple[int, tuple[int, int]]],

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def test_a_request_for_capacity_takes_at_least_that() -> None:
 REQUESTS = st.tuples(st.sampled_from(["gpu", "mig", "nic"]), st.integers(1, 3))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(REQUESTS, min_size=1, max_size=3), min_size=1, max_size=3),
     st.integers(0, 4),

@@ -171,6 +171,7 @@ def test_a_claim_whose_selector_fails_is_no_business_of_autoscalers() -> None:
     assert shown(world) == set()
 
 
+@pytest.mark.slow
 async def test_a_pass_costs_nothing_for_demands_that_were_looked_at(unanswered: Client) -> None:
     """A full cluster's queue is asked about once for each shape, not in each pass: as where nobody ever asks."""
     counts = []

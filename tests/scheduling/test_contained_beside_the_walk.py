@@ -59,6 +59,7 @@ async def test_devices_are_taken_back_for_others(unanswered: Client) -> None:
     assert "claim.not_given_back" in [line["event"] for line in logs], "nobody answers, but it was tried"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["search", "serve"])
 async def test_what_breaks_down_for_one_alone_is_reported(
     unanswered: Client, monkeypatch: pytest.MonkeyPatch, step: str

@@ -35,6 +35,7 @@ async def test_a_pass_without_news_costs_the_same_however_many_nodes_there_are(u
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 async def test_a_pass_with_one_new_pod_looks_at_the_nodes_that_changed(unanswered: Client) -> None:
     """One pod ended, another of the same requests came: that is one node."""
     counts = []

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.scheduling.cycle import LONGEST
 from tests.clock import Ticking
@@ -39,6 +41,7 @@ async def work(made: Trial, passes: int = PASSES) -> int:
     return whole
 
 
+@pytest.mark.slow
 async def test_pods_go_for_a_pod_though_no_walk_ends(unanswered: Client) -> None:
     """It is the first of the queue, and was refused in the first walk."""
     made = loaded(unanswered)
@@ -47,6 +50,7 @@ async def test_pods_go_for_a_pod_though_no_walk_ends(unanswered: Client) -> None
     assert made.evicted == ["low-0"]
 
 
+@pytest.mark.slow
 async def test_pods_go_for_a_group_though_no_walk_ends(unanswered: Client) -> None:
     """The same of a group."""
     made = loaded(unanswered, nodes=2)
@@ -55,6 +59,7 @@ async def test_pods_go_for_a_group_though_no_walk_ends(unanswered: Client) -> No
     assert sorted(made.evicted) == ["low-0", "low-1"]
 
 
+@pytest.mark.slow
 async def test_what_nobody_takes_is_free_though_no_walk_ends(unanswered: Client) -> None:
     """The quota of who waits is used up since the pods went: after a minute others may have what they left."""
     made = loaded(unanswered)

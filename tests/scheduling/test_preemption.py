@@ -172,6 +172,7 @@ async def test_a_write_that_fails_within_a_pass_costs_nobody_what_is_kept(unansw
     assert steps > 4
 
 
+@pytest.mark.slow
 async def test_who_was_served_elsewhere_is_not_served_twice_when_the_evicted_are_gone(silent: Client) -> None:
     """The first write is still under way: its devices would be given to others, and both would have them."""
     made = trial(silent, 1, nodes=2)

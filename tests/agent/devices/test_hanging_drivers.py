@@ -51,6 +51,7 @@ def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(
     assert found.awaited == {"npu": "ascend: its driver has not answered in 0.1 s"}
 
 
+@pytest.mark.slow
 async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
     tmp_path: Path, make_backend: MakeBackend, answers: threading.Event
 ) -> None:
@@ -75,21 +76,22 @@ async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_mor
     host = RdmaHost(tmp_path)
     host.add("mlx5_0", "0000:9d:00.0")
     hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
-    assert set(await hardware.discover()) == {"nic-mlx5-0"}
+    await eventually(hardware.discover, lambda found: set(found) == {"nic-mlx5-0"})
     hangs, read = threading.Event(), sysfs.read
 
     def hang(root: Path, name: str) -> RdmaDevice | None:
-        hangs.wait(2)
+        hangs.wait(20)
         return read(root, name)
 
     monkeypatch.setattr(sysfs, "read", hang)
     began = time.monotonic()
     assert [*hardware.unknown] == []
     assert await hardware.look() is False
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
     host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
     hangs.set()
     assert await eventually(hardware.look, bool)
     assert len([*hardware.unknown]) == 1
-    assert set(await hardware.discover()) == {"nic-mlx5-0", "nic-mlx5-1"}
+    both = {"nic-mlx5-0", "nic-mlx5-1"}
+    await eventually(hardware.discover, lambda found: set(found) == both)
     assert [*hardware.unknown] == []

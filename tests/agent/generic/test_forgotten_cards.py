@@ -84,6 +84,7 @@ async def test_a_card_is_not_forgotten_while_a_claim_has_a_part_of_it(
         await NodeTools(options).forget("fpga-1")
 
 
+@pytest.mark.slow
 async def test_a_part_that_left_is_forgotten_by_itself_and_nothing_that_is_there(
     options: AgentOptions, host: FpgaHost
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_device_file_may_have_another_name_in_the_container(host: FpgaHost) ->
         edits(host, nodes=[{"path": "/dev/x*", "container": "/dev/fpga"}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "wanted", "why"),
     [

@@ -123,6 +123,7 @@ async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
         assert await discovery.later() == frozenset()
 
 
+@pytest.mark.slow
 async def test_files_that_a_reboot_left_are_removed_before_their_card_is_there(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:
@@ -138,6 +139,7 @@ async def test_files_that_a_reboot_left_are_removed_before_their_card_is_there(
         assert await recollected(tmp_path, node) == 0
 
 
+@pytest.mark.slow
 async def test_files_of_a_later_release_are_read_in_the_version_that_is_known(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

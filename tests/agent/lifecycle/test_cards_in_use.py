@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.api.contract import STATIC_SUFFIX
 from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, one_card
@@ -30,6 +32,7 @@ async def test_an_idle_partition_that_a_reboot_took_is_not_made_on_a_card_that_a
         assert [found.place for found in await node.live()] == [PLACE]
 
 
+@pytest.mark.slow
 async def test_a_claim_waits_for_a_card_that_another_one_has_whole_no_longer_than_for_room(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:
@@ -54,6 +57,7 @@ async def test_a_claim_waits_for_a_card_that_another_one_has_whole_no_longer_tha
         assert node.status(wanted)["phase"] == "Ready"
 
 
+@pytest.mark.slow
 async def test_a_persons_partition_is_not_adopted_in_order_to_be_removed(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

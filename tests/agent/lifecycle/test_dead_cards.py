@@ -14,6 +14,7 @@ FIRST = "gpu-0-mig-3g40gb-9-0"
 HOLDER = {"kind": "ResourceClaim", "namespace": "team", "name": "c", "uid": "c"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["stays", "goes", "goes, and the journal is lost"])
 async def test_a_claim_hears_that_its_card_is_dead_whatever_else_was_on_the_card(
     tmp_path: Path, make_backend: MakeBackend, other: str

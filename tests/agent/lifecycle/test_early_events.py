@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 from kubernetes_asyncio.client import Configuration
 
@@ -87,6 +88,7 @@ class Node:
         return self.server.put(PARTITIONS, {"metadata": metadata, "spec": {**spec, "holder": holder}})
 
 
+@pytest.mark.slow
 async def test_no_partition_is_removed_before_it_is_known_who_has_it(tmp_path: Path) -> None:
     """Somebody has deleted the Partition of a pod that runs, the journal is lost, and another Partition of the card comes meanwhile."""
     async with ApiServer().serving() as server:

@@ -21,6 +21,7 @@ def holder(uid: str) -> dict[str, str]:
     return {"kind": "ResourceClaim", "namespace": "default", "name": uid, "uid": uid}
 
 
+@pytest.mark.slow
 async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_objects(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:
@@ -45,6 +46,7 @@ async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_object
         assert await node.live() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["never made", "made late"])
 async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
     tmp_path: Path, make_backend: MakeBackend, *, late: bool
