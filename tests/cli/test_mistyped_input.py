@@ -37,6 +37,8 @@ spec: {containers: [main], resourceClaims: [{name: g, resourceClaimName: c}]}
 FILES = {
     "torn": "kind: [",
     "dated": "kind: Pod\nmetadata: {name: p, creationTimestamp: 2026-02-30}",
+    "cyclic": "kind: Pod\nmetadata: &m {name: p, labels: *m}",
+    "endless": "\n".join(["a: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]),
     "list": '{"kind": "List", "items": []}',
     "typed": POLICY + "{deviceClasses: {names: [gpu]}, strategy: Best}",
     "claimed": CLAIMED,
@@ -49,6 +51,10 @@ FILES = {
     [
         ("allocate -f torn", "neither JSON nor YAML"),
         ("allocate -f dated", "neither JSON nor YAML: day is out of range"),
+        ("allocate -f cyclic", "an alias stands for something that it is part of"),
+        ("fit -f cyclic --world list", "cyclic: an alias stands for something that it is part of"),
+        ("migrate -f cyclic --cluster list", "an alias stands for something that it is part of"),
+        ("fit -f endless --world list", "its aliases stand for more than 10,000,000 values"),
         ("allocate -f list", "a list of objects is no world; `apportion fit --world` reads it"),
         ("allocate -f world --policy torn", "--policy torn: neither JSON nor YAML"),
         ("allocate -f world --policy dated", "--policy dated: neither JSON nor YAML"),

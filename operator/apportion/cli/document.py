@@ -17,6 +17,8 @@ from apportion.errors import BrokenInput
 
 BAD_INPUT = 2
 """Exit status for broken input."""
+_MOST_VALUES = 10_000_000
+"""Of a YAML document; a few lines of aliases stand for more than any memory has."""
 
 Output = Annotated[str, typer.Option("-o", "--output", help="text or json.")]
 
@@ -60,10 +62,27 @@ def load_all(data: bytes) -> list[Any]:
         pass
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return [each for each in yaml.load_all(data, Loader=loader) if each is not None]
+        found = [each for each in yaml.load_all(data, Loader=loader) if each is not None]
+        if _values(found, {}) > _MOST_VALUES:
+            raise BrokenInput(f"its aliases stand for more than {_MOST_VALUES:,} values")
+        return found  # noqa: TRY300 - what is raised before is no error of the parser
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: text that is no UTF-8, or a date that there is not (2026-02-30).
         raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _values(part: object, known: dict[int, int]) -> int:
+    """Count what a document has with every alias written out; raises BrokenInput for one that stands for itself. `known`: by `id`, 0 while it is counted."""
+    if not isinstance(part, dict | list):
+        return 1
+    if id(part) not in known:
+        known[id(part)] = 0
+        known[id(part)] = 1 + sum(
+            _values(each, known) for each in (part.values() if isinstance(part, dict) else part)
+        )
+    if not known[id(part)]:
+        raise BrokenInput("an alias stands for something that it is part of")
+    return known[id(part)]
 
 
 def load_line(line: bytes) -> Any:
