@@ -1,6 +1,7 @@
 """A player of the API server: it carries out the operator's writes one after the other, and shows them a moment later.
 
-In: the operator's requests about claims and pods of an observed cluster. Out: answers, and the changes as the watch shows them.
+In: the operator's requests about claims and pods of an observed cluster. Out: answers, and the changes as the watch shows them. Its own work
+takes no time of the operator's.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from apportion.cluster.client import MERGE
 from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
 from apportion.errors import Overtaken
 from tests.observedcluster import Json, ObservedCluster
+from tests.scheduling.virtualtime import aside
 
 _WATCH = 0.001
 """Seconds until the watch shows a change."""
@@ -32,7 +34,7 @@ class Answering:
 
     async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **_params: str) -> Json:
         """Read an object."""
-        return deepcopy(self._object(kind, namespace, name))
+        return _copied(self._object(kind, namespace, name))
 
     async def create(self, _kind: ResourceKind, body: Json, **_params: str) -> Json:
         """Take an Event."""
@@ -63,7 +65,7 @@ class Answering:
             self.allocated.setdefault(name, loop.time())
         elif kind == PODS and not raw["spec"].get("schedulingGates"):
             self.let_go.setdefault(name, loop.time())
-        shown = deepcopy(raw)
+        shown = _copied(raw)
         loop.call_later(_WATCH, lambda: self._world.snapshot.observe(kind, "MODIFIED", shown))
         return raw
 
@@ -71,7 +73,7 @@ class Answering:
         """Return an object as it is, which the watch may not have shown yet."""
         key = kind, namespace, name
         if key not in self._objects:
-            self._objects[key] = deepcopy(self._world.seen[key])
+            self._objects[key] = _copied(self._world.seen[key])
         return self._objects[key]
 
     async def _turn(self) -> None:
@@ -79,3 +81,8 @@ class Answering:
         loop = asyncio.get_running_loop()
         self._free_at = max(self._free_at, loop.time()) + self._service
         await asyncio.sleep(self._free_at - loop.time())
+
+
+def _copied(raw: Json) -> Json:
+    with aside():
+        return deepcopy(raw)

@@ -8,7 +8,7 @@ and forgotten when the write fails. A pass is done in slices, between which othe
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import structlog
 
@@ -29,6 +29,7 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.guarantees import Guarantees
@@ -237,10 +238,8 @@ class Cycle:
             # Not while a group is being decided: what it holds is its own, and looks like others'.
             if not self._groups.busy:
                 yield from self.decider.candidates.reading()
-                reached = self._queue.was_reached
-                decided = [each for each in demands if each.key not in stopped and reached(each.key)]
-                groups = [each for each in self._queue.groups if reached(each.key)]
-                yield from self.preemptions.consider(decided, groups, longest=longest)
+                decided = (each for each in demands if each.key not in stopped)
+                yield from self.preemptions.consider(*self._reached(decided), longest=longest)
                 yield None
             if self.preemptions.go_on:
                 self._debouncer.wake()
@@ -264,6 +263,17 @@ class Cycle:
                 precompute(self._snapshot.state)
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
+
+    def _reached(
+        self, demands: Iterable[WaitingDemand]
+    ) -> tuple[Iterable[WaitingDemand], Collection[WaitingGroup]]:
+        """Return the demands, and the groups, that walks have looked at."""
+        groups, reached = self._queue.groups, self._queue.reached()
+        if reached is None:
+            return demands, groups
+        return (each for each in demands if each.key in reached), [
+            each for each in groups if each.key in reached
+        ]
 
     def _may_be_asked(self, demand: WaitingDemand) -> bool:
         """Say whether others than the walk may ask the allocator about a demand: its selectors are evaluated, and deciding did not break down at it."""

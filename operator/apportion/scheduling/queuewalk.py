@@ -90,9 +90,9 @@ class QueueWalk:
         """When another pass is needed although nothing changes, by the clock."""
         return self._group_decider.resumes
 
-    def was_reached(self, key: str) -> bool:
-        """Say whether a demand or group was looked at since the last walk that got to the end of the queue, or by that."""
-        return not self.ended_early or key in self._reached
+    def reached(self) -> frozenset[str] | None:
+        """Return the keys of the demands and groups that were looked at since a walk got to the end of the queue; None: the latest did."""
+        return self._reached if self.ended_early else None
 
     def abandon(self) -> None:
         """Give up what is being decided: this replica acts no longer."""
