@@ -25,15 +25,7 @@ from testbed import kubeconfig
 from testbed.api import Json
 
 _OF_ONE_CONNECTION = frozenset(
-    (
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "host",
-        "keep-alive",
-        "transfer-encoding",
-    )
+    "accept-encoding connection content-encoding content-length host keep-alive transfer-encoding".split()
 )
 """Headers that are not handed on: they say how a body is sent, and bodies are handed on uncompressed."""
 _LONGEST_LINE = 64 << 20
@@ -212,9 +204,8 @@ class FaultyProxy:
         if self._happens(Fault.FAIL, drawn):
             return _status(500, "InternalError")
         if self._happens(Fault.GARBLE, drawn):
-            if len(answer) % 2:
-                return web.json_response({"error": "log in at some gateway"})
-            return web.Response(text="<html>a page of some gateway</html>", content_type="text/html")
+            page = '{"error": "log in"}' if len(answer) % 2 else "<html>a page of some gateway</html>"
+            return web.Response(text=page, content_type="text/html")
         return web.Response(status=answered.status, body=answer, headers=_kept(answered.headers))
 
     def _pool(self, request: web.BaseRequest) -> aiohttp.ClientSession:
