@@ -1,6 +1,7 @@
 """What several agent tests say about simulated hardware."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import CardKind, PartitionPlace, Placement
@@ -22,3 +23,18 @@ def partition_place(backend: SimulatedBackend, card: str, profile: str, start: i
     assert found is not None
     size = found.placements[0].size if found.placements else 1
     return PartitionPlace(card, profile, Placement(start, size))
+
+
+def options_below(folder: Path) -> AgentOptions:
+    """Return the options of an agent of node `n` whose files are all below a folder; its simulation is `node.yaml` there."""
+    return AgentOptions(
+        node="n",
+        simulation=folder / "node.yaml",
+        plugins_dir=folder / "p",
+        registry_dir=folder / "r",
+        cdi_dir=folder / "cdi",
+        state_dir=folder / "state",
+        run_dir=folder / "run",
+        nri_socket=folder / "nri.sock",
+        boot_id=folder / "boot",
+    )

@@ -15,14 +15,13 @@ import yaml
 
 from apportion.agent.agent import run_agent
 from apportion.agent.devices.simulated.state import StateFile
-from apportion.agent.settings import AgentOptions
 from apportion.api.contract import AGENT_FINALIZER, COUNTER_SET_SUFFIX
 from testbed import installation
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.agent.kubeletcalls import KubeletCalls
-from tests.agent.places import GPU, NPU, RDMA
+from tests.agent.places import GPU, NPU, RDMA, options_below
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -44,19 +43,11 @@ class SimulatedNode(KubeletCalls):
         self.name = name
         simulation_file = folder / "node.yaml"
         simulation_file.write_text(yaml.safe_dump(dict(simulation)), encoding="utf-8")
-        boot = folder / "boot"
-        boot.write_text("first boot", encoding="utf-8")
-        self.options = AgentOptions(
+        (folder / "boot").write_text("first boot", encoding="utf-8")
+        self.options = replace(
+            options_below(folder),
             node=name,
-            simulation=simulation_file,
-            plugins_dir=folder / "p",
-            registry_dir=folder / "r",
-            cdi_dir=folder / "cdi",
-            state_dir=folder / "state",
-            run_dir=folder / "run",
-            nri_socket=folder / "nri.sock",
             kubeconfig=kubeconfig or cluster.kubeconfig,
-            boot_id=boot,
             health_interval=0.1,
             held_interval=0.1,
             prepare_timeout=5,

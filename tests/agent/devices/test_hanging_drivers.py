@@ -1,6 +1,7 @@
 """A driver that hangs when it is asked whether it is there: the cards of other drivers are served, and looked at."""
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,9 +13,7 @@ from apportion.agent.backends import Found, find
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.backend import RdmaBackend
-from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.nodelabels import NodeLabels
@@ -69,27 +68,24 @@ async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
             await discovery.later()
 
 
-async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_more(tmp_path: Path) -> None:
     """A NIC whose firmware does not answer has files in /sys that do not return for a minute: kubelet's calls would wait as long."""
     host = RdmaHost(tmp_path)
     host.add("mlx5_0", "0000:9d:00.0")
     hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
     await eventually(hardware.discover, lambda found: set(found) == {"nic-mlx5-0"})
-    hangs, read = threading.Event(), sysfs.read
-
-    def hang(root: Path, name: str) -> RdmaDevice | None:
-        hangs.wait(20)
-        return read(root, name)
-
-    monkeypatch.setattr(sysfs, "read", hang)
+    firmware = tmp_path / "sys" / "class" / "infiniband" / "mlx5_0" / "fw_ver"
+    # Who reads it waits until it is closed here, as a file of /sys returns when its firmware does.
+    firmware.unlink()
+    os.mkfifo(firmware)
+    hanging = os.open(firmware, os.O_RDWR)
     began = time.monotonic()
     assert [*hardware.unknown] == []
     assert await hardware.look() is False
     assert time.monotonic() - began < 10
     host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
-    hangs.set()
+    firmware.unlink()
+    os.close(hanging)
     assert await eventually(hardware.look, bool)
     assert len([*hardware.unknown]) == 1
     both = {"nic-mlx5-0", "nic-mlx5-1"}

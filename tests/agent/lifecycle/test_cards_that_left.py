@@ -9,12 +9,11 @@ import yaml
 from apportion.agent.agent import Agent
 from apportion.agent.backends import find
 from apportion.agent.journal import Journal
-from apportion.agent.settings import AgentOptions
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.cluster.kinds import NODES, PARTITIONS
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.agent.places import GPU
+from tests.agent.places import GPU, options_below
 from tests.cluster.apiserver import ApiServer, Json
 
 LEFT = "gpu-9-mig-1g10gb-19-0"
@@ -26,16 +25,7 @@ async def test_a_partition_of_a_card_that_left_is_answered_by_an_agent_that_star
 ) -> None:
     """Its claim goes elsewhere, or its object goes; no event would come about it any more, and its pod waited for ever."""
     (tmp_path / "node.yaml").write_text(yaml.safe_dump({"cards": [{"model": "H100-80GB", "count": 1}]}))
-    options = AgentOptions(
-        node="n",
-        simulation=tmp_path / "node.yaml",
-        plugins_dir=tmp_path / "p",
-        registry_dir=tmp_path / "r",
-        cdi_dir=tmp_path / "cdi",
-        state_dir=tmp_path / "state",
-        run_dir=tmp_path / "run",
-        nri_socket=tmp_path / "nri.sock",
-    )
+    options = options_below(tmp_path)
     async with ApiServer().serving() as server, server.client() as client:
         server.put(NODES, {"metadata": {"name": "n"}})
         server.put(PARTITIONS, partition(deleting=deleting))

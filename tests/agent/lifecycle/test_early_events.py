@@ -14,13 +14,12 @@ from apportion.agent.agent import Agent
 from apportion.agent.backends import find
 from apportion.agent.journal import Journal
 from apportion.agent.kubelet.claims import ClaimRef
-from apportion.agent.settings import AgentOptions
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, NODES, PARTITIONS, ResourceKind
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.agent.places import GPU
+from tests.agent.places import GPU, options_below
 from tests.cluster.apiserver import ApiServer, Json
 
 FIRST, OTHER = "gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1"
@@ -50,17 +49,7 @@ class Node:
         self.server = server
         self.folder = folder
         (folder / "node.yaml").write_text(yaml.safe_dump({"cards": [{"model": "H100-80GB"}]}))
-        self.options = AgentOptions(
-            node="n",
-            simulation=folder / "node.yaml",
-            plugins_dir=folder / "p",
-            registry_dir=folder / "r",
-            cdi_dir=folder / "cdi",
-            state_dir=folder / "state",
-            run_dir=folder / "run",
-            nri_socket=folder / "nri.sock",
-            boot_id=folder / "boot",
-        )
+        self.options = options_below(folder)
         (folder / "boot").write_text("first")
 
     @asynccontextmanager

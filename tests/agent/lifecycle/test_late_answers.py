@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,18 @@ def holder(uid: str) -> dict[str, str]:
     return {"kind": "ResourceClaim", "namespace": "default", "name": uid, "uid": uid}
 
 
+@contextmanager
+def timing_out(backend: SimulatedBackend) -> Iterator[None]:
+    """Let the driver time out whatever it is to make."""
+
+    def time_out(place: PartitionPlace) -> LivePartition:
+        raise Busy(f"{place}: nvmlDeviceCreateGpuInstanceWithPlacement: timed out")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "create", time_out)
+        yield
+
+
 @pytest.mark.slow
 async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_objects(
     tmp_path: Path, make_backend: MakeBackend
@@ -28,13 +42,8 @@ async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_object
     """It would be nobody's, in the way of its own object for ever, and its room lost."""
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
-
-        def time_out(place: PartitionPlace) -> LivePartition:
-            raise Busy(f"{place}: nvmlDeviceCreateGpuInstanceWithPlacement: timed out")
-
         item = node.partition("p1")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "create", time_out)
+        with timing_out(backend):
             await node.work()
         assert node.status(item)["phase"] == "Pending"
         made = backend.create(PLACE)
@@ -54,15 +63,10 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
     """The operator gives a claim other devices after a time-out, and deletes the object: what comes then would be nobody's."""
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
-
-        def time_out(place: PartitionPlace) -> LivePartition:
-            raise Busy(f"{place}: nvmlDeviceCreateGpuInstanceWithPlacement: timed out")
-
         now = [100.0]
         node.context.clock = lambda: now[0]
         item = node.partition("p1")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "create", time_out)
+        with timing_out(backend):
             await node.work()
         node.delete(item)
         await node.work()
@@ -82,15 +86,10 @@ async def test_what_others_made_at_the_place_of_something_that_was_never_made_is
     """A layout may take the place while the object of a claim waits for a driver that timed out."""
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
-
-        def time_out(place: PartitionPlace) -> LivePartition:
-            raise Busy(f"{place}: timed out")
-
         now = [100.0]
         node.context.clock = lambda: now[0]
         item = node.partition("p1")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "create", time_out)
+        with timing_out(backend):
             await node.work()
         node.delete(item)
         second = node.partition("p2", f"{DEVICE}-static", origin="Layout", holder=LAYOUT)

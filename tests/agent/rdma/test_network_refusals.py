@@ -26,6 +26,7 @@ from apportion.cluster.client import Object
 from apportion.errors import NotReady
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.places import GPU, H100, MakeBackend
+from tests.agent.rdma.podnetworksbelow import pod_networks
 
 BEFORE = Interface(7, "eth9", "02:00:00:00:00:01", 1500, up=True)
 NO_DEVICE = RdmaDevice("mlx5_0", "", "", "", "", (), (), "", ())
@@ -54,22 +55,20 @@ class Host:
         return True
 
 
+def reserved_for_second(node: OneCard, patch: pytest.MonkeyPatch) -> None:
+    """Let the API say that the claim is reserved for the second pod."""
+
+    async def get(*_: object, **__: str) -> Object:
+        return {"status": {"reservedFor": [{"uid": "second"}]}}
+
+    patch.setattr(node.api, "get", get)
+
+
 @asynccontextmanager
 async def networks_of(folder: Path, make_backend: MakeBackend) -> AsyncIterator[tuple[OneCard, PodNetworks]]:
     """Give the networks of a node, with a prepared claim that has two interfaces."""
-
-    async def addresses() -> frozenset[str]:
-        return frozenset()
-
     async with one_card(folder, make_backend(cards=[H100 | {"count": 2}])) as node:
-        networks = PodNetworks(
-            node.context,
-            Moves(Namespaces(folder, folder / "pins"), folder, node.context.at),
-            folder / "interfaces",
-            AwayFolder(folder / "away"),
-            node_addresses=addresses,
-            connected=lambda: True,
-        )
+        networks = pod_networks(folder, node.context)
         node.prepared("c", "gpu-0")
         for card in ("gpu-0", "gpu-1"):
             node.context.journal.put_network(NetworkRow("c", GPU, card, card, "first", "eth9", WANTED))
@@ -82,11 +81,7 @@ async def test_the_second_pod_gets_an_interface_that_could_not_be_taken_back_fro
     """Kubelet does not unprepare a claim that another pod has: nobody else would ever bring it back."""
     host = Host(monkeypatch)
     async with networks_of(tmp_path, make_backend) as (node, networks):
-
-        async def get(*_: object, **__: str) -> Object:
-            return {"status": {"reservedFor": [{"uid": "second"}]}}
-
-        monkeypatch.setattr(node.api, "get", get)
+        reserved_for_second(node, monkeypatch)
         await networks.began(FIRST)
         host.refusals = [NotReady("interfaces changed while they were read")]
         await networks.ending(FIRST)
@@ -106,11 +101,7 @@ async def test_a_pod_that_still_runs_without_its_reservation_keeps_its_interface
     """It was deleted by force, and its containers use it."""
     host = Host(monkeypatch)
     async with networks_of(tmp_path, make_backend) as (node, networks):
-
-        async def get(*_: object, **__: str) -> Object:
-            return {"status": {"reservedFor": [{"uid": "second"}]}}
-
-        monkeypatch.setattr(node.api, "get", get)
+        reserved_for_second(node, monkeypatch)
         await networks.began(FIRST)
         mount = networks.mounts("c", GPU)["gpu-0"]
         with pytest.raises(NotReady, match="is in the network of another pod"):
