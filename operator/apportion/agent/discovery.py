@@ -4,13 +4,14 @@ In: options, backends, the journal. Out: cards whose names the journal keeps, or
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 import structlog
 
 from apportion.agent.backends import PAUSABLE, Found, arrived, reconfigured
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.threads import in_own_thread
+from apportion.agent.devices.threads import OneCall, in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.kubelet.metadata import MetadataFolder
@@ -43,8 +44,8 @@ class Discovery:
         self._generic = found.generic
         self._pause = pause
         self._patience = patience
-        self._asked: dict[str, asyncio.Future[str]] = {}
-        """Drivers that have not answered yet whether they are there, by the names of their backends."""
+        self._asked: defaultdict[str, OneCall[str]] = defaultdict(OneCall)
+        """Whether drivers are there that were not, by the names of their backends."""
 
     async def first(self) -> Mapping[str, Card]:
         """Return the cards. Their names are those that the journal has; where it has none, those of the node's slices.
@@ -86,12 +87,9 @@ class Discovery:
 
     async def _arrived(self, name: str) -> bool:
         """Say whether a driver answers that was not there; one that hangs is no other card's trouble."""
-        asked = self._asked.pop(name, None) or in_own_thread(arrived, self._options, [name])
-        await asyncio.wait({asked}, timeout=self._patience)
-        if not asked.done():
-            self._asked[name] = asked
-            return False
-        return bool(asked.result())
+        call = self._asked[name]
+        found = await call.answered(lambda: in_own_thread(arrived, self._options, [name]), self._patience)
+        return found is not None and bool(found.result())
 
     def _check_lost_claims(self, cards: Collection[str]) -> None:
         """Raise NotReady when a new card is in use by a claim that the journal lost: nobody may ask for its devices before it is recovered."""

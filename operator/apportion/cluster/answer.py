@@ -72,14 +72,14 @@ def decoded(method: str, path: str, answer: bytes, *, bare: bool = False) -> dic
 def watch_event(path: str, line: bytes) -> dict[str, Any]:
     """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event stands for."""
     try:
-        found = read_json(line)
+        found: dict[str, Any] = read_json(line)
         code = _error_code(found["type"], found["object"])
     except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
         said = line[:200].decode(errors="replace")
         raise Unreachable(f"WATCH {path}: no event of the API, but {said!r}") from None
     if code:
         raise refusal("WATCH", path, code, orjson.dumps(found["object"]))
-    return dict(found)
+    return found
 
 
 def _error_code(change: str, item: dict[str, Any]) -> int:

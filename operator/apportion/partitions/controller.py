@@ -122,7 +122,7 @@ class PartitionController:
         self._plans = layout_plans(self._snapshot, self._programs)
         # They are held from here on: one that is found later could be given away while it is deleted.
         self._orphans = orphans(self._snapshot, self._plans)
-        freed = self._holds.follow(self._plans)
+        freed = self._holds.follow(self._plans, self._orphans)
         self._snapshot.retry_epoch += bool(freed)
         for device in freed:
             # What is kept warm may have room there now.

@@ -115,10 +115,10 @@ class EmptyNodes:
             if not self._is_evaluated(demand):
                 return None
             with self._lifted():
-                name = self._one_of(alike[node_class])
-                with self._emptied(name) as whole:
-                    most = self._most_on(name, demand) if whole else 0
-            unknown |= not whole
+                name, held = self._one_of(alike[node_class])
+                with self._emptied(held or {}):
+                    most = self._most_on(name, demand) if held is not None else 0
+            unknown |= held is None
             if most is None:
                 return wanted
             found += sum(min(most, room[each]) for each in alike[node_class])
@@ -158,29 +158,28 @@ class EmptyNodes:
         return copies(node, total(pods), backed=self._snapshot.managed.extended_resources)
 
     @contextmanager
-    def _emptied(self, name: str) -> Generator[bool]:
-        """Release what claims hold on a node for the moment.
-
-        Gives False, and releases nothing, where that could not be held again, or others than claims and layouts hold something: a demand
-        for which pods are evicted, say.
-        """
-        state, held = self._snapshot.state, self._releasable(name)
-        whole = held is not None
-        released: Mapping[str, Allocation] = held or {}
-        for key in released:
+    def _emptied(self, held: Mapping[str, Allocation]) -> Generator[None]:
+        """Release what claims hold on a node, by key, for the moment."""
+        state = self._snapshot.state
+        for key in held:
             state.release(key)
         try:
-            yield whole
+            yield
         finally:
-            for key, found in released.items():
+            for key, found in held.items():
                 state.hold(key, found.results)
 
-    def _one_of(self, names: Sequence[str]) -> str:
-        """Return a node of a class on which nothing is held that could not be released; the first, where none of a few is one."""
-        return next((name for name in names[:_MOST_TRIED] if self._releasable(name) is not None), names[0])
+    def _one_of(self, names: Sequence[str]) -> tuple[str, Mapping[str, Allocation] | None]:
+        """Return a node of a class on which nothing is held that could not be released, with what is held there; the first and None, where none of a few is one."""
+        asked = ((name, self._releasable(name)) for name in names[:_MOST_TRIED])
+        return next((each for each in asked if each[1] is not None), (names[0], None))
 
     def _releasable(self, name: str) -> dict[str, Allocation] | None:
-        """Return what claims hold on a node, by key; None where that cannot be released, or others hold something, or the node is gone."""
+        """Return what claims hold on a node, by key.
+
+        None where that could not be held again, or others than claims and layouts hold something (a demand for which pods are evicted, say),
+        or the node is gone.
+        """
         state = self._snapshot.state
         if name not in state.names():
             return None

@@ -78,5 +78,7 @@ class TakeBacks:
         if allocation.node is not None:
             node = self._snapshot.node(allocation.node)
             return [node] if node is not None else []
-        nodes = self._snapshot.nodes.values() if selector is not None else ()
-        return [each for each in nodes if selector is not None and selector.matches(each.name, each.labels)]
+        if selector is None:
+            return []
+        nodes = self._snapshot.nodes.values()
+        return [each for each in nodes if selector.matches(each.name, each.labels)]

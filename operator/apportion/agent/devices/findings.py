@@ -4,12 +4,10 @@ In: a backend, threads. Out: the cards of the last discovery that was answered, 
 with a deadline, because it reads files of drivers that may hang; while a call is out, its answer is waited for instead of another.
 """
 
-import asyncio
-
 import structlog
 
 from apportion.agent.devices.backend import Backend
-from apportion.agent.devices.threads import Threads
+from apportion.agent.devices.threads import OneCall, Threads
 from apportion.agent.devices.values import Card
 from apportion.errors import HardwareError, Lost
 
@@ -25,8 +23,8 @@ class Findings:
         self._threads = threads
         self._cards: tuple[Card, ...] = ()
         self._more = False
-        self._discovering: asyncio.Future[tuple[tuple[Card, ...], bool]] | None = None
-        self._looking: asyncio.Future[bool] | None = None
+        self._discovering = OneCall[tuple[tuple[Card, ...], bool]]()
+        self._looking = OneCall[bool]()
         self.failure: HardwareError | None = None
         """Why the backend could not be asked for its cards at the last discovery."""
 
@@ -37,13 +35,11 @@ class Findings:
 
     async def discover(self, seconds: float) -> tuple[Card, ...]:
         """Return the cards now; those of before where the backend fails, or does not answer within these seconds."""
-        asked = self._discovering or self._threads.call(self._discovered)
-        await asyncio.wait({asked}, timeout=seconds)
-        self._discovering = None if asked.done() else asked
+        found = await self._discovering.answered(lambda: self._threads.call(self._discovered), seconds)
         try:
-            if not asked.done():
+            if found is None:
                 raise Lost("cards are looked for, and their driver has not answered yet")
-            self._cards, self._more = asked.result()
+            self._cards, self._more = found.result()
             self.failure = None
         except HardwareError as error:
             _log.warning("hardware.not_found", error=str(error))
@@ -52,11 +48,9 @@ class Findings:
 
     async def look(self, seconds: float) -> None:
         """Ask whether another discovery may find more; without an answer within these seconds that is as it was."""
-        asked = self._looking or self._threads.call(self._backend.incomplete)
-        await asyncio.wait({asked}, timeout=seconds)
-        self._looking = None if asked.done() else asked
-        if asked.done():
-            self._more = asked.result()
+        found = await self._looking.answered(lambda: self._threads.call(self._backend.incomplete), seconds)
+        if found is not None:
+            self._more = found.result()
 
     def _discovered(self) -> tuple[tuple[Card, ...], bool]:
         return self._backend.devices(), self._backend.incomplete()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeVar, TypeVarTuple
+from typing import Generic, TypeVar, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
@@ -62,6 +62,23 @@ class Threads:
                 tell()
             del tell
             job = inbox.get()
+
+
+class OneCall(Generic[R]):
+    """A call of which at most one is out: one that takes long is waited for, and not made once more."""
+
+    def __init__(self) -> None:
+        """None is out."""
+        self._out: asyncio.Future[R] | None = None
+
+    async def answered(
+        self, make: "Callable[[], asyncio.Future[R]]", seconds: float
+    ) -> "asyncio.Future[R] | None":
+        """Return the call that is out, or that `make` begins, once it is back; None where it is not within these seconds."""
+        out = self._out or make()
+        await asyncio.wait({out}, timeout=seconds)
+        self._out = None if out.done() else out
+        return out if out.done() else None
 
 
 def in_own_thread(function: Callable[[*Arguments], R], *args: *Arguments) -> "asyncio.Future[R]":

@@ -4,14 +4,13 @@ In: the node's NICs, the interfaces of the host, the addresses of the Node. Out:
 without such an interface is offered all the same: claims without `NetworkConfig` use its character devices.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
-from apportion.agent.devices.threads import in_own_thread
+from apportion.agent.devices.threads import OneCall, in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.hostneeds import host_needs
@@ -40,8 +39,8 @@ class OfferedInterfaces:
         self._host = host
         self._node_addresses = node_addresses
         self._patience = patience
-        self._asked: asyncio.Future[dict[str, str]] | None = None
-        """What the kernel has not answered yet."""
+        self._asked = OneCall[dict[str, str]]()
+        """What the kernel is asked."""
         self._offered: Mapping[str, bool] = {}
         """By card; what could not be found out is not in it."""
 
@@ -69,12 +68,12 @@ class OfferedInterfaces:
 
     async def _needs(self, addresses: Collection[str]) -> Mapping[str, str]:
         """Return why the node needs each interface. Raises NotReady, also when the kernel does not say so in time."""
-        asked = self._asked or in_own_thread(host_needs, self._host, addresses)
-        await asyncio.wait({asked}, timeout=self._patience)
-        self._asked = None if asked.done() else asked
-        if self._asked is not None:
+        found = await self._asked.answered(
+            lambda: in_own_thread(host_needs, self._host, addresses), self._patience
+        )
+        if found is None:
             raise NotReady("the kernel has not told yet what interfaces there are: a driver may hang")
-        return asked.result()
+        return found.result()
 
     def described(self, card: Card) -> Card:
         """Return the card with what is known of its interface."""

@@ -105,9 +105,8 @@ class Publisher:
             except Unreachable:
                 raise
             except ApiError as error:
-                refused.append(
-                    error
-                )  # it is about this driver's slices; those of others are right all the same
+                # It is about this driver's slices; those of others are right all the same.
+                refused.append(error)
         # A kind of which nothing is known may be that of a driver whose slices are here.
         for driver in (
             () if self._unknown() else formerly_ours(listed["items"], self._node, self._drivers.values())

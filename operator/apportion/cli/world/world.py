@@ -20,7 +20,7 @@ from apportion.dra import reading
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 from apportion.partitions.layoutholds import LayoutHolds
-from apportion.partitions.layouts import layout_plans
+from apportion.partitions.layouts import layout_plans, orphans
 
 Change: TypeAlias = tuple[Key, Json | None]
 """An object as it is to be; None: it is gone."""
@@ -138,7 +138,8 @@ class World:
 
     def reserve(self) -> None:
         """Keep claims off what layouts want and have not cut yet or give up, as the partition controller does (ADR 4)."""
-        self._layouts.follow(layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else ())
+        plans = layout_plans(self.snapshot, self._programs) if self.snapshot.layouts else []
+        self._layouts.follow(plans, orphans(self.snapshot, plans))
 
 
 def features_of(version: str) -> Features:
