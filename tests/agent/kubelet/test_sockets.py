@@ -5,6 +5,7 @@ from pathlib import Path
 
 import yaml
 
+from testbed.eventually import eventually
 from tests.agent.places import GPU, H100, RDMA
 from tests.agent.simulatednode import MakeNode
 
@@ -39,11 +40,17 @@ async def test_a_claim_whose_unpreparation_was_not_answered_is_unprepared_after_
 ) -> None:
     """Kubelet asks for as long as it has no answer, and its pod is Terminating meanwhile."""
     async with make_node(cards=[H100], nics=[{"name": "mlx5-0", "pcieRoot": "pci0000:9b"}]) as node:
+
+        async def is_served() -> bool:
+            return (node.options.registry_dir / f"{RDMA}-reg.sock").exists()
+
         async with node.agent():
+            await eventually(is_served)
             claim = await node.claim(namespace, "rail", "nic-mlx5-0", driver=RDMA)
             assert await node.prepared(claim, RDMA) == ""
             assert await node.unprepared(claim, RDMA) == ""
         (node.folder / "node.yaml").write_text(yaml.safe_dump({"cards": [H100]}))
         async with node.agent():
+            await eventually(is_served)
             assert await node.unprepared(claim, RDMA) == ""
             assert "does not exist on this node" in await node.prepared(claim, RDMA)
