@@ -168,7 +168,8 @@ async def test_a_gpu_with_partitions_of_others_is_not_shared_and_says_why(make_n
         await node.phase(static, "Ready")
         await shared(node, "gpu-2")
         devices = await eventually(
-            node.devices, lambda found: "notShared" in found.get("gpu-0", {}).get("attributes", {})
+            node.devices,
+            lambda found: static in found and "notShared" in found.get("gpu-0", {}).get("attributes", {}),
         )
         reasons = {name: devices[name]["attributes"]["notShared"]["string"] for name in ("gpu-0", "gpu-1")}
         assert reasons == {"gpu-0": "Layout", "gpu-1": "ForeignPartition"}
