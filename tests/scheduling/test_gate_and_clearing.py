@@ -11,6 +11,7 @@ from apportion.scheduling.writer import Writer
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import reserved_ahead
+from tests.scheduling.virtualtime import run
 
 
 class Slow:
@@ -84,6 +85,35 @@ async def test_a_claim_is_not_cleared_while_a_removal_of_its_pods_gate_may_come_
     async with asyncio.timeout(20):
         await writes.finished()
     assert {plural for plural, _ in server.patched} == {"pods"}
+
+
+class Failing(Slow):
+    """Whatever looks at pods before they are changed is down for so many tries."""
+
+    left = 1500
+
+    async def patch(self, kind: ResourceKind, _name: str, body: Any, **params: str) -> Json:
+        if params.get("sub") == "status":
+            return self._objects[kind]
+        if self.left:
+            self.left -= 1
+            raise Unanswered("PATCH: 500 failed calling webhook", status=500)
+        return await super().patch(kind, _name, body)
+
+
+def test_a_gate_goes_whenever_pods_can_be_changed_at_last() -> None:
+    """After a few hundred tries the task that removes it had ended by a defect, and nobody asked for it anew."""
+    world = fleet({"n1": ("h100", 1)})
+    pod, claim = reserved_ahead(world)
+
+    async def ungated() -> list[str]:
+        server = Failing(pod, claim)
+        writes = writing(world, server)
+        writes.ungate([world.pod_value(pod)])
+        await writes.finished()
+        return [plural for plural, _ in server.patched]
+
+    assert run(ungated(), per_call=0.0) == ["pods"]
 
 
 def _cleared(claim: Json) -> Json:

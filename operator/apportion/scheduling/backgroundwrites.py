@@ -6,6 +6,7 @@ forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a d
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -157,8 +158,7 @@ class BackgroundWrites:
     ) -> None:
         """Write claim by claim; the demand is tried again after a pause where one fails."""
         for claim, assumption in assumptions:
-            version = ""
-            """On which the allocation depends; empty as long as it was not sent."""
+            version = ""  # on which the allocation depends; empty as long as it was not sent
             try:
                 protected = await self._writer.protect(claim)
                 if not self._snapshot.sent(assumption, protected):
@@ -192,9 +192,8 @@ class BackgroundWrites:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
                 allocation = assumption.allocation
                 events.allocated(self._recorder, claim, allocation, demand.pods)
-                _log.info(
-                    "claim.allocated", claim=claim.key, node=allocation.node, devices=len(allocation.results)
-                )
+                devices = len(allocation.results)
+                _log.info("claim.allocated", claim=claim.key, node=allocation.node, devices=devices)
 
     def _failed(
         self,
@@ -221,20 +220,21 @@ class BackgroundWrites:
             self._unknown.note(claim, assumption, version)
 
     async def _ungate(self, pod: Pod, rank_table: str) -> None:
-        """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known."""
-        try:
-            await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
-        except Unanswered as error:
-            _log.info("pod.ungating_unanswered", pod=pod.key, error=str(error))
-            await asyncio.sleep(10 * _FIRST_PAUSE)
-            await self._ungate(pod, rank_table)  # as long as this replica leads
-        except (ApiError, NotLeading) as error:
-            _log.info("pod.not_ungated", pod=pod.key, error=str(error))
-            await asyncio.sleep(_FIRST_PAUSE)
-            self._ungating.discard(pod.uid)
-        else:
-            metrics.UNGATED.inc()
-            _log.info("pod.ungated", pod=pod.key)
+        """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known, or this replica leads no more."""
+        for tries in count():
+            try:
+                await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
+            except (ApiError, NotLeading) as error:
+                _log.info("pod.not_ungated", pod=pod.key, error=str(error))
+                if isinstance(error, Unanswered):
+                    await asyncio.sleep(min(10 * _FIRST_PAUSE * 2.0 ** min(tries, 6), _LONGEST_PAUSE))
+                    continue
+                await asyncio.sleep(_FIRST_PAUSE)
+                self._ungating.discard(pod.uid)
+            else:
+                metrics.UNGATED.inc()
+                _log.info("pod.ungated", pod=pod.key)
+            return
 
     async def _show(self, pod: Pod, why: str) -> None:
         try:
