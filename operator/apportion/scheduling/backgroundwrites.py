@@ -6,7 +6,6 @@ forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a d
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -221,19 +220,20 @@ class BackgroundWrites:
 
     async def _ungate(self, pod: Pod, rank_table: str) -> None:
         """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known, or this replica leads no more."""
-        for tries in count():
+        pause = 5 * _FIRST_PAUSE
+        while True:
             try:
                 await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
-            except (ApiError, NotLeading) as error:
-                _log.info("pod.not_ungated", pod=pod.key, error=str(error))
-                if isinstance(error, Unanswered):
-                    await asyncio.sleep(min(10 * _FIRST_PAUSE * 2.0 ** min(tries, 6), _LONGEST_PAUSE))
-                    continue
-                await asyncio.sleep(_FIRST_PAUSE)
-                self._ungating.discard(pod.uid)
-            else:
                 metrics.UNGATED.inc()
                 _log.info("pod.ungated", pod=pod.key)
+            except Unanswered as error:
+                _log.info("pod.ungating_unanswered", pod=pod.key, error=str(error))
+                await asyncio.sleep(pause := min(2 * pause, _LONGEST_PAUSE))
+                continue
+            except (ApiError, NotLeading) as error:
+                _log.info("pod.not_ungated", pod=pod.key, error=str(error))
+                await asyncio.sleep(_FIRST_PAUSE)
+                self._ungating.discard(pod.uid)
             return
 
     async def _show(self, pod: Pod, why: str) -> None:
