@@ -21,6 +21,10 @@ class KubeletCalls:
         self.messages: ModuleType = dra_v1_pb2
         """The version of the plugin's protocol that kubelet speaks."""
 
+    async def is_served(self, driver: str = GPU) -> bool:
+        """Say whether a driver's registration socket is there."""
+        return (self.folder / "r" / f"{driver}-reg.sock").exists()
+
     async def registered(self, driver: str = GPU) -> registration_pb2.PluginInfo:
         """Ask the registration socket, as kubelet does when it appears."""
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/r/{driver}-reg.sock") as channel:

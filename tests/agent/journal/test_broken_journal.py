@@ -13,7 +13,7 @@ from apportion.agent.journal import Journal, read_journal
 from apportion.errors import BrokenInput, NotReady
 from testbed.eventually import eventually
 from tests.agent.journal.journalrow import ROW
-from tests.agent.places import GPU, H100
+from tests.agent.places import H100
 from tests.agent.simulatednode import MakeNode
 
 _PAGE = 4096
@@ -127,11 +127,7 @@ async def test_an_agent_whose_journal_breaks_ends_with_the_reason_and_the_next_o
             stderr=asyncio.subprocess.STDOUT,
         )
         try:
-
-            async def serves() -> bool:
-                return (options.registry_dir / f"{GPU}-reg.sock").exists()
-
-            await eventually(serves, bool)
+            await eventually(node.is_served)
             claim = await node.claim(namespace, "mine", "gpu-0")
             assert await node.prepared(claim) == ""
             damage(options.state_dir / "journal.db")

@@ -1,6 +1,7 @@
 """The sockets by which kubelet finds an agent: those of the dead go, those of the living stay."""
 
 import socket
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -40,10 +41,7 @@ async def test_a_claim_whose_unpreparation_was_not_answered_is_unprepared_after_
 ) -> None:
     """Kubelet asks for as long as it has no answer, and its pod is Terminating meanwhile."""
     async with make_node(cards=[H100], nics=[{"name": "mlx5-0", "pcieRoot": "pci0000:9b"}]) as node:
-
-        async def is_served() -> bool:
-            return (node.options.registry_dir / f"{RDMA}-reg.sock").exists()
-
+        is_served = partial(node.is_served, RDMA)
         async with node.agent():
             await eventually(is_served)
             claim = await node.claim(namespace, "rail", "nic-mlx5-0", driver=RDMA)

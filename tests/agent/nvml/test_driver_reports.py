@@ -14,11 +14,7 @@ from tests.agent.simulatednode import holder
 async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake) -> None:
     """Memory errors and a lost GPU until they are over; an XID error of the GPU's, not one that a program brought upon itself."""
     async with faked() as (node, fake), killed_agent(node, "never"):
-
-        async def serving() -> bool:
-            return (node.folder / "r" / f"{GPU}-reg.sock").exists()
-
-        await eventually(serving, bool)
+        await eventually(node.is_served)
         async with node.health() as lists:
             fake.xid(0, 13)
             found = await heard(lists, bool)
