@@ -58,6 +58,40 @@ def test_devices_of_a_pod_that_never_got_to_its_node_are_free_unless_it_gets_the
     assert not charged(world)
 
 
+@pytest.mark.parametrize("name", ["c", "anew"])
+def test_devices_of_a_claim_that_was_made_anew_before_its_pod_was_bound_are_free(name: str) -> None:
+    """The pod is bound by what the new claim has: under the same name, or under a new one, as controller-manager makes it."""
+    world, claim, pod = used()
+    spec = pod["spec"]
+    pod = world.see(PODS, pod | {"spec": {**spec, "nodeName": ""}})
+    end(world, claim, "deleted")
+    spec = {**spec, "resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+    pod = world.see(PODS, pod | {"spec": {**spec, "nodeName": ""}})
+    consumer = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+    anew = world.allocate(world.claim(name, uid="anew"), "n1", "gpu-1", reservedFor=[consumer])
+    pod = world.see(PODS, pod | {"spec": spec})
+    assert not charged(world)
+    assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-1"))
+    world.gone(CLAIMS, anew)
+    assert not charged(world)
+    world.gone(PODS, pod)
+    assert not world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-1"))
+
+
+def test_devices_of_a_claim_that_was_made_anew_under_a_running_pod_stay_charged() -> None:
+    """The pod that was bound runs with the former ones, and somebody else uses the claim of that name."""
+    world, claim, pod = used()
+    end(world, claim, "deleted")
+    other = world.pod("q", "c", spec={"nodeName": "n1"})
+    consumer = {"resource": "pods", "name": "q", "uid": other["metadata"]["uid"]}
+    world.allocate(world.claim("c", uid="anew"), "n1", "gpu-1", reservedFor=[consumer])
+    assert charged(world)
+    world.gone(PODS, other)
+    assert charged(world)
+    world.gone(PODS, pod)
+    assert not charged(world)
+
+
 def test_devices_that_a_claim_lost_and_others_that_it_got_in_one_event_are_both_charged() -> None:
     """A list after a broken watch shows the end of both changes only."""
     world, claim, pod = used()

@@ -7,10 +7,13 @@ until the pod has ended. An operator that starts later learns of them by the age
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+
+_Key = TypeVar("_Key")
 
 
 class EndedAllocations:
@@ -21,6 +24,7 @@ class EndedAllocations:
         self._pods = pods
         self._claims: dict[str, Claim] = {}
         self._by_pod: dict[str, set[str]] = {}
+        self._by_name: dict[tuple[str, str], set[str]] = {}
 
     def note(self, claim: Claim) -> None:
         """Take note of a claim that has lost its devices, in the last version that had them; it may have lost others before.
@@ -31,29 +35,49 @@ class EndedAllocations:
         if any(self._live(each) and not self._pods[each].gates for each in consumers):
             former = self._claims.get(claim.uid)
             self._claims[claim.uid] = claim if former is None else _together(former, claim)
+            self._by_name.setdefault((claim.namespace, claim.name), set()).add(claim.uid)
             for pod in consumers:
                 self._by_pod.setdefault(pod, set()).add(claim.uid)
 
-    def forget_unbound(self, claim: str) -> None:
-        """Forget what a claim (UID) lost, unless a pod is bound that had reserved it: the claim is given devices anew.
+    def forget_unbound(self, namespace: str, name: str) -> None:
+        """Forget which pods without a node had reserved what claims of this name lost: the one that there is was given devices anew.
 
-        kube-scheduler takes devices back from a pod that it cannot place; the pod is bound by those that it gets then.
+        kube-scheduler takes devices back from a pod that it cannot place; the pod is bound by those that it gets then. The claim
+        may have been deleted and made anew meanwhile, with another UID.
         """
-        found = self._claims.get(claim)
-        if found is not None and next(self._running(found), None) is None:
+        for uid in self.named(namespace, name):
+            for consumer in self._claims[uid].reserved_for:
+                pod = self._pods.get(consumer.uid)
+                if pod is None or pod.node is None:
+                    self._part(consumer.uid, uid)
+
+    def _part(self, pod: str, claim: str) -> None:
+        """Count a pod no longer among those that may run with what a claim lost; without any the claim is forgotten."""
+        found = self._claims[claim]
+        left = tuple(each for each in found.reserved_for if each.uid != pod)
+        self._claims[claim] = replace(found, reserved_for=left)
+        _discard(self._by_pod, pod, claim)
+        if not any(self._live(each.uid) for each in left):
             self._drop(claim)
 
     def _drop(self, claim: str) -> None:
-        for each in {found.uid for found in self._claims.pop(claim).reserved_for}:
-            self._by_pod[each].discard(claim)
-            if not self._by_pod[each]:
-                del self._by_pod[each]
+        found = self._claims.pop(claim)
+        _discard(self._by_name, (found.namespace, found.name), claim)
+        for each in found.reserved_for:
+            _discard(self._by_pod, each.uid, claim)
 
     def of_pod(self, pod: str) -> list[str]:
-        """Return the claims (UIDs) that a pod (UID) had reserved; those whose pods have all ended are forgotten with it."""
+        """Return the claims (UIDs) that a pod (UID) had reserved, after it has changed.
+
+        Those that it names no more, and whose devices it can therefore not be bound by, are forgotten with it; so are those whose pods have all ended.
+        """
         found = list(self._by_pod.get(pod, ()))
+        now = self._pods.get(pod)
+        named = {each.claim for each in now.claims} if now is not None else set()
         for uid in found:
-            if not any(self._live(each.uid) for each in self._claims[uid].reserved_for):
+            if now is None or (now.node is None and self._claims[uid].name not in named):
+                self._part(pod, uid)
+            elif not any(self._live(each.uid) for each in self._claims[uid].reserved_for):
                 self._drop(uid)
         return found
 
@@ -64,9 +88,7 @@ class EndedAllocations:
 
     def named(self, namespace: str, name: str) -> list[str]:
         """Return the claims (UIDs) of this name."""
-        return [
-            uid for uid, claim in self._claims.items() if (claim.namespace, claim.name) == (namespace, name)
-        ]
+        return [*self._by_name.get((namespace, name), ())]
 
     def __iter__(self) -> Iterator[tuple[Claim, Pod]]:
         """Yield every such claim with each pod that runs with its devices."""
@@ -91,3 +113,11 @@ def _together(*versions: Claim) -> Claim:
     consumers = {found.uid: found for each in versions for found in each.reserved_for}
     allocation = Allocation(tuple(results.values()))
     return replace(versions[-1], allocation=allocation, reserved_for=tuple(consumers.values()))
+
+
+def _discard(index: dict[_Key, set[str]], key: _Key, claim: str) -> None:
+    """Take a claim out of an index; what is empty then is not kept."""
+    found = index.get(key, set())
+    found.discard(claim)
+    if not found:
+        index.pop(key, None)

@@ -262,8 +262,8 @@ class Snapshot:
         allocation = self.allocation(claim) if claim is not None else None
         if (changed := claim or gone) is not None:
             self.changes.claim(changed, self.users(changed))
-        if allocation is not None:
-            self.ended.forget_unbound(uid)
+        if allocation is not None and claim is not None:
+            self.ended.forget_unbound(claim.namespace, claim.name)
         self.retry_epoch += self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
