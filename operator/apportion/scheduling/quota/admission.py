@@ -29,7 +29,7 @@ from apportion.scheduling.quota.parts import parts_within
 from apportion.scheduling.waiting import WaitingDemand
 
 TRIES = 8
-"""How often a demand is asked about anew, with less of what was too much."""
+"""How often a demand is asked about anew for each resource of its quota, with less of what was too much."""
 RENEWED = 300.0
 """Seconds after which the Event of a demand that waits for its quota is renewed."""
 MOST_KEPT = 4096
@@ -189,7 +189,7 @@ class Admission:
             return decision
         first: Excess | None = None
         asked, device = demand.asked, self._snapshot.devices.device
-        for _ in range(TRIES):
+        for _ in range(TRIES * len(use.resources)):
             excess = self._excess(use, demand, decision)
             if excess is None:
                 return decision
