@@ -207,6 +207,18 @@ async def test_a_node_has_each_host_port_once(unanswered: Client) -> None:
         assert (place(world, unanswered, ports(**asked)) == "n1") == free
 
 
+@pytest.mark.parametrize("asks", ["containers", "initContainers"])
+async def test_a_sidecar_takes_its_host_port(asks: str, unanswered: Client) -> None:
+    """An init container that ends before the others start takes none (kube-scheduler's NodePorts)."""
+    row: Json = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    for own, free in (({"restartPolicy": "Always"}, False), ({}, True)):
+        world = zones(n1="a")
+        there: Json = {"initContainers": [row | own]}
+        neighbour(world, "web", "n1", **there)
+        asked = row if asks == "containers" else row | {"restartPolicy": "Always"}
+        assert (place(world, unanswered, {asks: [asked]}) == "n1") == free
+
+
 async def test_pods_are_counted_once_and_then_as_they_change(unanswered: Client) -> None:
     """However many there are."""
     counts = []

@@ -12,7 +12,7 @@ from typing import Any
 from apportion.dra import reading
 from apportion.dra.groupmembership import GroupMembership
 from apportion.dra.node import Resources, resources
-from apportion.dra.podrelations import PodRelations
+from apportion.dra.podrelations import PodRelations, with_ports
 from apportion.dra.reading import Json, Sharing
 from apportion.dra.runtime import UNDECLARED, Runtime
 from apportion.dra.selection import Term, term_from_json
@@ -209,13 +209,9 @@ def _labels(raw: Any, _at: str) -> Mapping[str, str]:
     return dict(raw or {})
 
 
-def _has_ports(spec: Json) -> bool:
-    return any("ports" in container for _, container in reading.rows(spec, "containers", at="spec"))
-
-
 def _relations(metadata: Json, spec: Json) -> PodRelations:
     # Most pods have none of these, and every event of every pod comes along here.
-    if not ("affinity" in spec or "topologySpreadConstraints" in spec or _has_ports(spec)):
+    if not ("affinity" in spec or "topologySpreadConstraints" in spec or any(with_ports(spec))):
         return NO_RELATIONS
     found = PodRelations.from_json(reading.text(metadata, "namespace", at="metadata", default=""), spec)
     return NO_RELATIONS if found == NO_RELATIONS else found

@@ -123,8 +123,21 @@ def _spreads(spec: Json, namespace: str) -> Iterator[Spread]:
             )
 
 
+def with_ports(spec: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the containers whose ports the node has to have, each with its path: those that run as long as the pod (k8s.io/kubernetes pkg/scheduler/util, `GetHostPorts`).
+
+    Init containers that end before the others start are not among them, those with restartPolicy Always (sidecars) are.
+    """
+    for path, row in reading.rows(spec, "initContainers", at="spec"):
+        if row.get("restartPolicy") == "Always" and "ports" in row:
+            yield path, row
+    for path, row in reading.rows(spec, "containers", at="spec"):
+        if "ports" in row:
+            yield path, row
+
+
 def _ports(spec: Json) -> Iterator[HostPort]:
-    for path, container in reading.rows(spec, "containers", at="spec"):
+    for path, container in with_ports(spec):
         for at, row in reading.rows(container, "ports", at=path):
             port = reading.number(row, "hostPort", at=at, default=0)
             if port:
