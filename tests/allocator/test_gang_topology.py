@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.allocator.gang.closest import MOST_TRIED
 from apportion.allocator.gang.domains import GroupLadder, GroupRung
 from apportion.allocator.gang.members import DeviceShortage, DomainShortage, GangServed, Member
 from apportion.allocator.state import State
@@ -239,3 +240,18 @@ def test_an_elastic_gang_takes_the_required_domain_with_the_most_room() -> None:
     world = [("a", 2), ("b", 3), ("c", 1)]
     answer = ask(state_of(world), 4, 1, GroupRung("rack", required=True), enough=2)
     assert racks_of(answer, world) == ["b", "b", "b"]
+
+
+@pytest.mark.slow
+def test_required_domains_that_look_large_enough_hide_none_that_is() -> None:
+    """However many they are: the gang would be refused as long as they stay as they are."""
+    racks = MOST_TRIED // 4 + 8
+    state = fleet(**dict.fromkeys([f"n{number}" for number in range(racks + 1)], 4))
+    for number in range(racks + 1):
+        state.put_node(f"n{number}", {"rack": f"{min(number, racks - 1):06}"})
+    demands = Demands(state, [1] * 4, at_most=3)
+    members = [Member(kind=1)] * 4
+    answer = answer_of(demands, members, 4, ladder=GroupLadder((GroupRung("rack", required=True),)))
+    assert isinstance(answer, GangServed), answer
+    nodes = {each.node for each in answer.decisions if each is not None}
+    assert nodes == {f"n{racks - 1}", f"n{racks}"}

@@ -14,13 +14,16 @@ from apportion.allocator.gang.fill import GangFill
 from apportion.allocator.gang.members import DomainShortage
 
 MOST_TRIED = 4096
-"""Members tried in domains that turned out too small; a gang is then spread."""
+"""Members tried in domains that turned out too small; a gang is then spread, or tried in no more orders."""
 
 
 def place_closest(
-    gang: GangFill, order: Sequence[int], ladder: GroupLadder
+    gang: GangFill, order: Sequence[int], ladder: GroupLadder, *, first: bool = True
 ) -> Generator[None, None, DomainShortage | None]:
     """Place the members in an order; returns what is missing where no domain of the required labels can take enough of them.
+
+    In the `first` order all domains that may be large enough are tried, in others until MOST_TRIED: a gang that stopped before the one that
+    takes it would stop there at each try.
 
     Raises BrokenInput as `GangFill.fill`.
     """
@@ -36,7 +39,7 @@ def place_closest(
     best: tuple[tuple[str, ...], int] = (), 0
     ranked = closest.ranked(domains, kinds, gang.most)
     for values, pods in ranked:
-        if pods < gang.enough or closest.exhausted:
+        if pods < gang.enough or (closest.exhausted and not first):
             continue
         gang.placed.clear()
         yield from closest.place(order, domains[values])

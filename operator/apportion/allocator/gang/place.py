@@ -49,7 +49,7 @@ def place_gang(
         )
         shortage: DomainShortage | None = None
         if ladder is not None and ladder.rungs:
-            shortage = yield from place_closest(gang, order, ladder)
+            shortage = yield from place_closest(gang, order, ladder, first=failed is None)
         else:
             yield from gang.fill(order, need=enough)
         if gang.served >= enough:
