@@ -107,6 +107,15 @@ async def test_the_first_of_its_kind_needs_no_company(unanswered: Client) -> Non
     assert place(world, unanswered, relation("podAffinity", ZONE), {"app": "web"}) == "n1"
 
 
+@pytest.mark.parametrize("node", ["bare", "vanished"])
+async def test_a_pod_in_no_domain_is_nobodys_company(node: str, unanswered: Client) -> None:
+    """Its node lacks the label, or is gone: the next one is the first of its kind (interpodaffinity, `satisfyPodAffinity`)."""
+    world = zones(n1="a")
+    world.node("bare")
+    neighbour(world, "web", node)
+    assert place(world, unanswered, relation("podAffinity", ZONE), {"app": "web"}) == "n1"
+
+
 @pytest.mark.parametrize(("skew", "node"), [(1, "n3"), (2, None)])
 async def test_hard_spread_is_kept(unanswered: Client, skew: int, node: str | None) -> None:
     """Zone a has two, zone b one: one more only in b; with a larger skew anywhere."""

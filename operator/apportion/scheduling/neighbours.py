@@ -101,16 +101,11 @@ class Neighbours:
         for term in terms[1:]:
             together = _both(together, term.pods)
         counted = self._nodes(together, pod)
-        # The first of its kind: it needs no company but its own.
-        alone = not counted and all(term.pods.matches(pod.namespace, pod.labels) for term in terms)
-        allowed = everywhere
-        for term in terms:
-            domains = self._by_value(term.topology_key)
-            if alone:
-                allowed &= frozenset().union(*domains.values())
-            else:
-                allowed &= self._around(term, counted)
-        return everywhere - allowed
+        around = [self._around(term, counted) for term in terms]
+        # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
+        if not any(around) and all(term.pods.matches(pod.namespace, pod.labels) for term in terms):
+            around = [frozenset().union(*self._by_value(term.topology_key).values()) for term in terms]
+        return everywhere.difference(frozenset.intersection(*around))
 
     def _too_skewed(self, pod: Pod, spread: Spread) -> frozenset[str]:
         """Return the nodes in whose domain one pod more would be too many, and those in no domain."""
