@@ -31,6 +31,7 @@ from apportion.scheduling.goneconsumers import GoneConsumers
 from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
+from apportion.scheduling.placedpods import PlacedPods
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.clock import Clock
@@ -62,9 +63,10 @@ class Followers:
         self._queue, self._groups = WaitingQueue(snapshot), GroupedDemands(snapshot)
         self._gates, self._overlaps = Gates(snapshot), Overlaps(snapshot)
         self._room, self._charging = NodeRoom(snapshot), Charging(snapshot)
-        self._neighbours = Neighbours(
+        placed = PlacedPods(
             snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
         )
+        self._neighbours = Neighbours(snapshot, placed)
         self._unused = UnusedAllocations(snapshot, clock, manager=MANAGER)
         self._gone = GoneConsumers(snapshot, clock, manager=MANAGER)
         self._extended = ExtendedResources(snapshot, clock)

@@ -6,6 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import PODS
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.queued import fleet
 
@@ -97,5 +98,64 @@ async def test_pods_of_lower_priority_that_are_not_enough_are_not_counted(unansw
     _cpu_only(world, "stays", "n0", 1000)
     world.pod("goes", spec={"nodeName": "n0", "containers": [_container("2")]})
     _comes(world, "urgent", priority=1000)
+    world.cycle(unanswered).once()
+    assert world.places() == {}
+
+
+PORT: dict[str, Any] = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
+WEB = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+SPREAD = WEB | {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def _shunning(key: str = "kubernetes.io/hostname") -> dict[str, Any]:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [WEB | {"topologyKey": key}]}
+    return {"affinity": {"podAntiAffinity": required}}
+
+
+def _two_nodes() -> ObservedCluster:
+    """Return a node with devices, and one without any, both of one zone."""
+    world = fleet({"n0": ("h100", 2)})
+    for name in ("n0", "bare"):
+        world.node(name, cpu="64", **{"kubernetes.io/hostname": name, "zone": "a"})
+    return world
+
+
+def _web(world: ObservedCluster, node: str, **spec: Any) -> None:
+    pod = world.pod("web", spec={"nodeName": node, **spec})
+    pod["metadata"]["labels"] = {"app": "web"}
+    world.see(PODS, pod)
+
+
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [
+        ({"containers": [PORT]}, {"containers": [PORT]}),
+        ({}, _shunning()),
+        (_shunning(), {}),
+        ({}, _shunning("zone")),
+        ({}, {"topologySpreadConstraints": [SPREAD]}),
+    ],
+    ids=["host port", "shunned", "shunning", "zone", "spread"],
+)
+async def test_a_neighbour_of_lower_priority_keeps_nobody_off_its_node(
+    there: dict[str, Any], asked: dict[str, Any], unanswered: Client
+) -> None:
+    """kube-scheduler preempts it for a host port, required anti-affinity and hard spread too; the pod waited for ever."""
+    for priority, node in ((0, "n0"), (1000, None)):
+        world = _two_nodes()
+        _web(world, "n0", priority=priority, **there)
+        world.claim("urgent", request("gpu"))
+        pod = world.pod("urgent", "urgent", gates=(GATE,), spec={"priority": 1000, **asked})
+        pod["metadata"]["labels"] = {"app": "web"}
+        world.see(PODS, pod)
+        world.cycle(unanswered).once()
+        assert world.places().get("urgent") == node
+
+
+async def test_a_neighbour_on_another_node_stays(unanswered: Client) -> None:
+    """kube-scheduler preempts pods of the node where the pod goes, not others of the zone that the pod shuns."""
+    world = _two_nodes()
+    _web(world, "bare")
+    _comes(world, "urgent", priority=1000, **_shunning("zone"))
     world.cycle(unanswered).once()
     assert world.places() == {}

@@ -11,21 +11,22 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.extendedresources import as_claim, backed
+from apportion.scheduling.extendedresources import backed
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
-from apportion.scheduling.podneeds import constraints_of, is_allocated, requested
+from apportion.scheduling.placedpods import Goes, PlacedPods
+from apportion.scheduling.podneeds import constraints_of, requested
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import parts
 from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.theirclaims import theirs, theirs_on
 from apportion.scheduling.waiting import WaitingDemand
 
 TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
@@ -40,9 +41,11 @@ class Candidates:
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._room = NodeRoom(snapshot)
-        self._neighbours = Neighbours(
+        self.placed = PlacedPods(
             snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
         )
+        """The pods on nodes."""
+        self.neighbours = Neighbours(snapshot, self.placed)
         self._pass = 0
 
     def begin(self, number: int) -> None:
@@ -60,7 +63,7 @@ class Candidates:
 
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod among the neighbours on a node though nobody has sent it there yet; None: no longer."""
-        self._neighbours.place(pod, node)
+        self.placed.place(pod, node)
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
@@ -94,12 +97,15 @@ class Candidates:
         )
 
     def ask_with_victims(
-        self, demand: WaitingDemand, capacity: HostCapacity, nodes: Iterable[str]
+        self, demand: WaitingDemand, capacity: HostCapacity, nodes: Iterable[str], goes: Goes | None = None
     ) -> Demand | None:
-        """Return what to ask about these nodes, if they had room beside devices; None where none of them suits the pods otherwise."""
+        """Return what to ask about these nodes, if they had room beside devices; None where none of them suits the pods otherwise.
+
+        `goes`: the pods that might go, so that they keep nobody off their node.
+        """
         if self._paused(demand) is not None:
             return None
-        suiting = self.possible(demand, capacity, frozenset(nodes))
+        suiting = self.possible(demand, capacity, frozenset(nodes), goes)
         excluded = self._exclusions.devices()
         return Demand(demand.asked, suiting, excluded, TOLERATIONS, seed=demand.key) if suiting else None
 
@@ -146,7 +152,12 @@ class Candidates:
         return Shape(query, (*constraints, preempts), tuple(volumes), version, demand.priority)
 
     def _conditioned(
-        self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
+        self,
+        pod: Pod,
+        allowed: frozenset[str],
+        capacity: HostCapacity,
+        reasons: dict[str, int],
+        goes: Goes | None,
     ) -> frozenset[str]:
         """Return which of these nodes suit the pod's volumes, other claims and neighbours; adds to `reasons` what rules the others out."""
         for condition in self._snapshot.volumes.conditions(pod):
@@ -157,7 +168,7 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
-        for claims, nodes in self._theirs_on(pod, allowed, capacity):
+        for claims, nodes in theirs_on(pod, allowed, capacity.nodes, self._snapshot):
             what = (
                 f"no devices for {', '.join(claim.key for claim in claims)}, which kube-scheduler allocates"
             )
@@ -168,7 +179,7 @@ class Candidates:
             if len(suited) < len(nodes):
                 reasons[what] = len(nodes) - len(suited)
                 allowed = allowed - nodes | suited
-        for reason, nodes in self._neighbours.ruled_out(pod):
+        for reason, nodes in self.neighbours.ruled_out(pod, goes):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
                 allowed -= nodes
@@ -177,7 +188,9 @@ class Candidates:
     def _is_conditioned(self, pod: Pod) -> bool:
         """Say whether other claims or neighbours may rule a node out for this pod."""
         return bool(
-            self._theirs(pod) or backed(pod, self._snapshot.managed) or any(self._neighbours.ruled_out(pod))
+            theirs(pod, self._snapshot)
+            or backed(pod, self._snapshot.managed)
+            or any(self.neighbours.ruled_out(pod))
         )
 
     def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...] | None:
@@ -185,34 +198,6 @@ class Candidates:
         conditions = self._snapshot.volumes.conditions(pod)
         asked = tuple("nowhere" if isinstance(each, str) else each.asks for each in conditions)
         return None if None in asked else asked
-
-    def _theirs(self, pod: Pod) -> tuple[Claim, ...]:
-        """Return the pod's claims that kube-scheduler allocates."""
-        return tuple(claim for claim in self._snapshot.named_claims(pod) if claim and self._is_theirs(claim))
-
-    def _theirs_on(
-        self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity
-    ) -> Iterator[tuple[tuple[Claim, ...], frozenset[str]]]:
-        """Yield the claims for which kube-scheduler looks for devices on these nodes, and the nodes where it looks for just these.
-
-        For an extended resource it does so where no device plugin offers it.
-        """
-        theirs, resources = self._theirs(pod), backed(pod, self._snapshot.managed)
-        by_resources: dict[tuple[str, ...], set[str]] = {}
-        for name in allowed if resources else ():
-            there = tuple(each for each in resources if is_allocated(each, capacity.nodes[name], resources))
-            by_resources.setdefault(there, set()).add(name)
-        if not resources and allowed:
-            by_resources[()] = set(allowed)
-        for there, nodes in by_resources.items():
-            asked = tuple(as_claim(pod, each, resources[each]) for each in there)
-            if theirs or asked:
-                yield (*theirs, *asked), frozenset(nodes)
-
-    def _is_theirs(self, claim: Claim) -> bool:
-        """Say whether a claim waits for devices that kube-scheduler allocates."""
-        managed = self._snapshot.managed
-        return claim.allocation is None and not managed.owns(claim) and not managed.unknown(claim)
 
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
         """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
@@ -241,24 +226,37 @@ class Candidates:
         `pods`: those of them that no node has yet.
         """
         allowed, reasons = capacity.fitting(pods, preempting=preempting)
-        return self._suiting(demand, allowed, reasons, capacity), reasons
+        goes = below(pods) if preempting else None
+        return self._suiting(demand, allowed, reasons, capacity, goes), reasons
 
     def possible(
-        self, demand: WaitingDemand, capacity: HostCapacity, among: frozenset[str] | None = None
+        self,
+        demand: WaitingDemand,
+        capacity: HostCapacity,
+        among: frozenset[str] | None = None,
+        goes: Goes | None = None,
     ) -> frozenset[str]:
-        """Return the nodes, of `among` or of all, where the demand's pods could go if nothing else took cpu and memory there."""
+        """Return the nodes, of `among` or of all, where the demand's pods could go if nothing else took cpu and memory there.
+
+        `goes`: the pods that might have gone by then, so that they keep nobody off their node.
+        """
         nodes = capacity.suitable(unplaced(demand, self._snapshot))
-        return self._suiting(demand, nodes if among is None else nodes & among, {}, capacity)
+        return self._suiting(demand, nodes if among is None else nodes & among, {}, capacity, goes)
 
     def _suiting(
-        self, demand: WaitingDemand, allowed: frozenset[str], reasons: dict[str, int], capacity: HostCapacity
+        self,
+        demand: WaitingDemand,
+        allowed: frozenset[str],
+        reasons: dict[str, int],
+        capacity: HostCapacity,
+        goes: Goes | None,
     ) -> frozenset[str]:
         """Return which of these nodes suit what the demand asks beside cpu and memory; adds to `reasons` what rules the others out."""
         for pod in demand.pods:
             if pod.node is not None:
                 allowed &= {pod.node}
             else:
-                allowed = self._conditioned(pod, allowed, capacity, reasons)
+                allowed = self._conditioned(pod, allowed, capacity, reasons, goes)
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             selector = allocation.node_selector if allocation else None
@@ -279,6 +277,12 @@ class Candidates:
         if avoid:
             reasons["kube-scheduler refused the node or others of its zone before"] = len(avoid)
         return allowed - avoid if avoid else allowed
+
+
+def below(pods: Iterable[Pod]) -> Goes:
+    """Return the rule by which kube-scheduler preempts others for these pods, all of them: bound ones of lower priority than each of theirs go."""
+    least = min([pod.priority for pod in pods], default=None)
+    return lambda other: least is not None and other.node is not None and other.priority < least
 
 
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:

@@ -1,0 +1,46 @@
+"""Their claims: what kube-scheduler allocates for a pod beside our claims.
+
+In: a pod, the snapshot. Out: its claims that are not ours and have no devices, and those for extended resources behind which there is a DeviceClass.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.node import Node
+from apportion.dra.pod import Pod
+from apportion.scheduling.extendedresources import as_claim, backed
+from apportion.scheduling.podneeds import is_allocated
+
+
+def theirs(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
+    """Return the pod's claims that kube-scheduler allocates."""
+    managed = snapshot.managed
+    return tuple(
+        claim
+        for claim in snapshot.named_claims(pod)
+        if claim is not None
+        and claim.allocation is None
+        and not managed.owns(claim)
+        and not managed.unknown(claim)
+    )
+
+
+def theirs_on(
+    pod: Pod, allowed: frozenset[str], known: Mapping[str, Node], snapshot: Snapshot
+) -> Iterator[tuple[tuple[Claim, ...], frozenset[str]]]:
+    """Yield the claims for which kube-scheduler looks for devices on these nodes, and the nodes where it looks for just these.
+
+    For an extended resource it does so where no device plugin offers it. `known`: the nodes by name.
+    """
+    claims, resources = theirs(pod, snapshot), backed(pod, snapshot.managed)
+    by_resources: dict[tuple[str, ...], set[str]] = {}
+    for name in allowed if resources else ():
+        there = tuple(each for each in resources if is_allocated(each, known[name], resources))
+        by_resources.setdefault(there, set()).add(name)
+    if not resources and allowed:
+        by_resources[()] = set(allowed)
+    for there, nodes in by_resources.items():
+        asked = tuple(as_claim(pod, each, resources[each]) for each in there)
+        if claims or asked:
+            yield (*claims, *asked), frozenset(nodes)
