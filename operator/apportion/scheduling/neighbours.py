@@ -38,6 +38,10 @@ class Neighbours:
         for spread in asked.spread:
             yield "topology spread", self._too_skewed(pod, spread, goes)
 
+    def has_obstacles(self, pod: Pod) -> bool:
+        """Say whether any pod might have to go from a node before this one could go there."""
+        return bool(pod.relations.spread) or any(there for _, _, there in self._against(pod))
+
     def obstacles(self, pod: Pod, node: str) -> list[tuple[int, frozenset[str]]]:
         """Return how many pods have to go, and of which (UIDs), before a pod may go to a node that has the labels that it asks for.
 

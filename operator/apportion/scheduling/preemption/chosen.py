@@ -4,7 +4,7 @@ In: an attempt, who may go by it, the victims that the allocator found. Out: one
 what is taken back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apportion.allocator.decision import Decision
@@ -52,6 +52,17 @@ def chosen_by(
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
     quota = attempt.reclaim.quota if borrowers else ""
     return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)
+
+
+def pods_of(possible: Iterable[PossibleVictims], victims: VictimSet | GangVictims) -> tuple[Pod, ...]:
+    """Return all the pods that are gone once victims are, those of groups on other nodes too."""
+    keys = {each.key for each in victims.victims}
+    pods: dict[str, Pod] = {}
+    for each in possible:
+        holders = (holder for key, holder in each.holders.items() if key in keys)
+        groups = (own for key, own in each.groups.items() if key in victims.groups)
+        pods |= {pod.uid: pod for own in (*(holder.pods for holder in holders), *groups) for pod in own}
+    return tuple(pods.values())
 
 
 def decisions_of(victims: VictimSet | GangVictims) -> tuple[Decision, ...]:

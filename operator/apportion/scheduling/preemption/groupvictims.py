@@ -14,14 +14,15 @@ from apportion.allocator.preemption.findgangvictims import GangVictims, gang_vic
 from apportion.allocator.preemption.gangroom import GangMember
 from apportion.allocator.preemption.victims import NodeVictims
 from apportion.dra.claim import Claim
-from apportion.scheduling.candidates import unplaced
+from apportion.dra.node import Resources
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import are_related
-from apportion.scheduling.podneeds import total
+from apportion.scheduling.obstacles import holds_devices
 from apportion.scheduling.preemption.preemptor import Preemptor, current_group
+from apportion.scheduling.waiting import WaitingDemand
 
 MOST_TAKEN, MOST_OTHERS = 64, 256
 
@@ -54,7 +55,8 @@ class MemberNeighbours:
     def nodes(self, member: int) -> frozenset[str]:
         """Return the nodes that suit a member's pods beside those of the members that are placed."""
         candidates = self._candidates
-        asked = candidates.ask_with_victims(self._members[member], candidates.capacity(), self._among)
+        capacity, own = candidates.capacity(), self._members[member]
+        asked = candidates.ask_with_victims(own, capacity, self._among, holds_devices)
         return (asked.nodes or frozenset()) if asked is not None else frozenset()
 
     def awaits(self, member: int) -> bool:
@@ -75,7 +77,8 @@ def asked_of(
     if group is None:
         return None
     nodes = capacity.nodes if only is None else only
-    demands = [decider.candidates.ask_with_victims(member, capacity, nodes) for member in preemptor.members]
+    ask = decider.candidates.ask_with_victims
+    demands = [ask(member, capacity, nodes, holds_devices) for member in preemptor.members]
     found = tuple(each for each in demands if each is not None)
     return AskedGroup(group, preemptor, found, nodes) if len(found) == len(demands) else None
 
@@ -93,18 +96,19 @@ def victims_of(
     claims: Iterable[Claim],
     nodes: Sequence[str],
     read: Callable[[str], NodeVictims],
+    wanted: Callable[[WaitingDemand], Resources],
     decider: Decider,
     pauses: Callable[[], bool],
 ) -> Generator[None, None, GangVictims | None]:
     """Return victims with which all members are served; `claims`: what they ask for. Raises BrokenInput.
 
-    `read` returns the victims of a node as they are now; yields where `pauses` says so.
+    `read` returns the victims of a node as they are now, `wanted` what the pods of a member want of it; yields where `pauses` says so.
     """
     snapshot = decider.snapshot
     members = [
         GangMember(
             replace(demand, claims=part.asked),
-            total(unplaced(member, snapshot)),
+            wanted(member),
             Member(
                 len(asked.group.own_pods(member)),
                 terms_of(snapshot.managed.policy(member.claims[0])),

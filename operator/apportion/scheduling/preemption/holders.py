@@ -19,6 +19,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.obstacles import NodeObstacles
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
@@ -94,10 +95,11 @@ class Holders:
         reclaim: ReclaimRule,
         spared: Callable[[str], bool],
         wanted: Iterable[str],
+        obstacles: NodeObstacles,
     ) -> PossibleVictims:
         """Return the victims on a node as they are now, of those with these claims (UIDs).
 
-        `wanted`: the resources that the demand's pods request; `rule` says who may go, `spared` of a pod's UID that it may not go now.
+        `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `spared` of a pod's UID that it may not go now.
         """
         self._groups = {}
         left_alone: Counter[str] = Counter()
@@ -107,7 +109,7 @@ class Holders:
         holders: dict[str, Holder] = {}
         own = [claim for claim in self.snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
         for holder in self._holders(node, own):
-            victim = self._victim(holder, demand, rule, reclaim, spared)
+            victim = self._victim(holder, demand, rule, reclaim, spared, obstacles)
             if isinstance(victim, Victim):
                 victims.append(victim)
                 holders[victim.key] = holder
@@ -116,7 +118,8 @@ class Holders:
         groups = {
             each.group: self._group(self._groups[each.group], reclaim) for each in victims if each.group
         }
-        made = NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted), reclaim.allowance)
+        room = {**capacity.left(node, wanted), **obstacles.left}
+        made = NodeVictims(node, tuple(victims), groups, room, reclaim.allowance)
         may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
         left_alone[_GUARANTEED] += len(victims) - len(may)
         pods = {key: tuple(pod for pod in holder.pods if not pod.deleting) for key, holder in holders.items()}
@@ -159,16 +162,16 @@ class Holders:
     def _joined(self, first: Claim) -> Holder:
         """Return the claims and pods that belong together with a claim."""
         claims, pods = {first.uid: first}, dict[str, Pod]()
-        left = [first]
-        while left:
-            for pod in self.snapshot.users(left.pop()):
+        found = [first]
+        while found:
+            for pod in self.snapshot.users(found.pop()):
                 if pod.uid in pods or pod.finished or (pod.node is None and pod.gates):
                     continue
                 pods[pod.uid] = pod
                 for claim in self.snapshot.named_claims(pod):
                     if claim is not None and claim.uid not in claims and claim.allocation is not None:
                         claims[claim.uid] = claim
-                        left.append(claim)
+                        found.append(claim)
         live = tuple(pods[uid] for uid in sorted(pods))
         members = [each for pod in live for each in self._members(pod)]
         priority = max([pod.priority for pod in (*live, *members)], default=LEAVING)
@@ -188,14 +191,15 @@ class Holders:
         rule: Eligibility,
         reclaim: ReclaimRule,
         spared: Callable[[str], bool],
+        obstacles: NodeObstacles,
     ) -> Victim | str | None:
         """Return a victim; None if it may not go, or the reason where the rule would let it go."""
         live = [pod for pod in holder.pods if not pod.deleting]
         holds = {each.uid: each.allocation.results for each in holder.claims if each.allocation is not None}
-        freed = total(holder.pods)
+        gives = {**total(holder.pods), **obstacles.freed(holder.pods)}
         key = min(holds)
         if not live:
-            return Victim(key, LEAVING, 0, 0, holds, freed) if all(map(self._ends, holder.claims)) else None
+            return Victim(key, LEAVING, 0, 0, holds, gives) if all(map(self._ends, holder.claims)) else None
         names = {pod.uid: self._group_of(pod) for pod in live}
         groups = set(names.values())
         if not rule.may_go(holder, demand):
@@ -209,7 +213,7 @@ class Holders:
         if age < max(self._least_runtime(claim) for claim in holder.claims):
             return _YOUNG
         counted = reclaim.counted(holder.claims)
-        return Victim(key, holder.priority, len(live), int(age) * len(live), holds, freed, group, counted)
+        return Victim(key, holder.priority, len(live), int(age) * len(live), holds, gives, group, counted)
 
     def _age(self, claim: Claim) -> float:
         """Return for how many seconds a claim has had its devices."""

@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
@@ -17,12 +16,12 @@ from apportion.allocator.preemption.severalnodes import SeveralNodes
 from apportion.allocator.preemption.victims import NodeVictims, VictimSet
 from apportion.api.policy import PreemptionMode
 from apportion.errors import BrokenInput
-from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.neighbours import are_related
-from apportion.scheduling.podneeds import total
+from apportion.scheduling.obstacles import Obstacles, holds_devices
+from apportion.scheduling.preemption.asking import Asking
 from apportion.scheduling.preemption.attempt import LOWER_PRIORITY, NOBODY, Attempt
-from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, together
+from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, pods_of, together
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf
 from apportion.scheduling.preemption.groupvictims import (
@@ -50,16 +49,6 @@ class InProgress:
     """Demands that are about to get devices."""
     going: Collection[str] = ()
     """Pods (UIDs) that are being evicted for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """One that asks, and the nodes that are looked at for it."""
-
-    preemptor: Preemptor
-    asked: Demand | AskedGroup
-    claims: Mapping[str, Sequence[str]]
-    """By node the claims (UIDs) that could be taken back."""
 
 
 class VictimSearch:
@@ -119,7 +108,7 @@ class VictimSearch:
                 return None
             if attempt.takes_back:
                 left_alone = sum((each.left_alone for each in possible.values()), Counter())
-            if victims is None or not self._still_suit(preemptor, victims):
+            if victims is None or not self._still_suit(preemptor, possible, victims):
                 continue
             now = in_progress()
             attempt = self._renewed(attempt, demand, now)
@@ -150,9 +139,11 @@ class VictimSearch:
         found: ClaimsByNode,
         nodes: Collection[str],
         only: frozenset[str] | None,
-    ) -> _Asking | None:
+    ) -> Asking | None:
         """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
-        capacity = self._decider.candidates.capacity()
+        candidates = self._decider.candidates
+        capacity = candidates.capacity()
+        obstacles = Obstacles(preemptor.demand.pods, candidates.neighbours)
         if preemptor.group is not None:
             group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
@@ -160,24 +151,24 @@ class VictimSearch:
             taken, others = looked_at(group.nodes, nodes, self._turn)
             self._turn += MOST_TAKEN
             rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
-            return _Asking(preemptor, group, rows)
+            return Asking(preemptor, group, rows, obstacles)
         if only is not None:
             nodes = only.intersection(nodes)
-        asked = self._decider.candidates.ask_with_victims(preemptor.demand, capacity, nodes)
+        asked = candidates.ask_with_victims(preemptor.demand, capacity, nodes, holds_devices)
         if asked is None:
             return None
         names = sorted(asked.nodes or ())
         first = self._turn % len(names) if len(names) > MOST_NODES else 0
         self._turn += MOST_NODES
         rows = {name: found.claims[name] for name in (names[first:] + names[:first])[:MOST_NODES]}
-        return _Asking(preemptor, asked, rows)
+        return Asking(preemptor, asked, rows, obstacles)
 
     def _victims(
-        self, asking: _Asking, attempt: Attempt
+        self, asking: Asking, attempt: Attempt
     ) -> Generator[None, None, tuple[Mapping[str, PossibleVictims], VictimSet | GangVictims | None]]:
         """Return who may go in an attempt, by node, and the cheapest victims among them; None: there are none, or the demand is broken."""
         demand, asked, candidates = asking.preemptor.demand, asking.asked, self._decider.candidates
-        wanted = total(unplaced(demand, self._snapshot))
+        wanted = asking.wanted(demand, self._snapshot)
         possible: dict[str, PossibleVictims] = {}
 
         def read(node: str) -> NodeVictims:
@@ -188,7 +179,15 @@ class VictimSearch:
         steps: Generator[None, None, VictimSet | GangVictims | None]
         try:
             if isinstance(asked, AskedGroup):
-                steps = victims_of(asked, claims, names, read, self._decider, self._pauses)
+                steps = victims_of(
+                    asked,
+                    claims,
+                    names,
+                    read,
+                    lambda member: asking.wanted(member, self._snapshot),
+                    self._decider,
+                    self._pauses,
+                )
             else:
                 terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
                 ask, prefer = replace(asked, claims=claims), candidates.idle
@@ -199,12 +198,13 @@ class VictimSearch:
         except BrokenInput:
             return possible, None
 
-    def _read(self, asking: _Asking, attempt: Attempt, node: str, wanted: Iterable[str]) -> PossibleVictims:
+    def _read(self, asking: Asking, attempt: Attempt, node: str, wanted: Iterable[str]) -> PossibleVictims:
         """Return who may go on a node as it is now."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
         demand, own = asking.preemptor.demand, asking.claims[node]
         capacity, spared = self._decider.candidates.capacity(), self._cooldown.spared
-        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, wanted)
+        off = asking.obstacles.on(node)
+        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, wanted, off)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""
@@ -214,7 +214,7 @@ class VictimSearch:
 
     def _still_going(
         self,
-        asking: _Asking,
+        asking: Asking,
         attempt: Attempt,
         possible: Mapping[str, PossibleVictims],
         victims: VictimSet | GangVictims,
@@ -222,7 +222,7 @@ class VictimSearch:
         """Return victims that were found in an attempt as they are now; None: not all of them may go by it now, or the pods have no room then."""
         needs: dict[str, Counter[str]] = {}
         for member, decision in zip(asking.preemptor.members, decisions_of(victims), strict=True):
-            needs.setdefault(decision.node, Counter()).update(total(unplaced(member, self._snapshot)))
+            needs.setdefault(decision.node, Counter()).update(asking.wanted(member, self._snapshot))
         wanted = frozenset().union(*needs.values())
         keys = {each.key for each in victims.victims}
         nodes = needs.keys() | {node for node, each in possible.items() if not keys.isdisjoint(each.holders)}
@@ -258,22 +258,28 @@ class VictimSearch:
                     return found
             yield
 
-    def _still_suit(self, preemptor: Preemptor, victims: VictimSet | GangVictims) -> bool:
-        """Say whether the nodes that were found suit the pods as they did when the search began, all of them together."""
+    def _still_suit(
+        self,
+        preemptor: Preemptor,
+        possible: Mapping[str, PossibleVictims],
+        victims: VictimSet | GangVictims,
+    ) -> bool:
+        """Say whether the nodes that were found suit the pods, all of them together, once the victims are gone, whose company they may need."""
         candidates = self._decider.candidates
         rows = list(zip(preemptor.members, decisions_of(victims), strict=True))
         placed = [(pod, decision.node) for member, decision in rows for pod in member.pods]
         apart = placed if len(rows) > 1 and are_related(pod for pod, _ in placed) else []
-        try:
-            for pod, node in apart:
-                candidates.place(pod, node)
-            return all(
-                candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
-                for member, decision in rows
-            )
-        finally:
-            for pod, _ in apart:
-                candidates.place(pod, None)
+        with candidates.placed.without(pods_of(possible.values(), victims)):
+            try:
+                for pod, node in apart:
+                    candidates.place(pod, node)
+                return all(
+                    candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
+                    for member, decision in rows
+                )
+            finally:
+                for pod, _ in apart:
+                    candidates.place(pod, None)
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""

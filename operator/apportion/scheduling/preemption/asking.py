@@ -1,0 +1,31 @@
+"""Asking: one for whom victims are searched, with the nodes that are looked at for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from apportion.allocator.demand import Demand
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.node import Resources
+from apportion.scheduling.candidates import unplaced
+from apportion.scheduling.obstacles import Obstacles
+from apportion.scheduling.podneeds import total
+from apportion.scheduling.preemption.groupvictims import AskedGroup
+from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.waiting import WaitingDemand
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One that asks, and the nodes that are looked at for it."""
+
+    preemptor: Preemptor
+    asked: Demand | AskedGroup
+    claims: Mapping[str, Sequence[str]]
+    """By node the claims (UIDs) that could be taken back."""
+    obstacles: Obstacles
+    """What keeps its pods off nodes."""
+
+    def wanted(self, demand: WaitingDemand, snapshot: Snapshot) -> Resources:
+        """Return what the pods of a demand want of a node."""
+        pods = unplaced(demand, snapshot)
+        return {**total(pods), **self.obstacles.wanted(pods)}
