@@ -5,6 +5,7 @@ wanted, what a node has left of it, and what the end of its pods gives back. All
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from apportion.dra.node import Resources
@@ -30,6 +31,11 @@ class NodeObstacles:
         """Return what the end of some pods gives back."""
         going = {pod.uid for pod in pods}
         return {name: self.full * len(uids & going) for name, (_, uids) in self.rows.items()}
+
+    def stay(self, wanted: Iterable[str], gone: AbstractSet[str]) -> bool:
+        """Say whether, once some pods (UIDs) are gone, too few of those have gone that take something that is `wanted`."""
+        rows = (self.rows[name] for name in wanted)
+        return any(len(uids & gone) < count for count, uids in rows)
 
 
 class Obstacles:

@@ -32,6 +32,8 @@ class Endings:
     devices: tuple[Ending, ...] = ()
     requests: tuple[Resources, ...] = ()
     """For each of them what its pods request, `pods` included."""
+    pods: tuple[frozenset[str], ...] = ()
+    """For each of them these pods (UIDs)."""
 
 
 @dataclass(slots=True)
@@ -116,12 +118,14 @@ class NodeEndings:
             known.setdefault(max(ends.values()), _Held()).holders.append(holder)
             for pod in own:
                 known.setdefault(ends[pod.uid], _Held()).pods.append(pod)
-        found: list[tuple[Ending, Resources]] = [
-            (Ending(at, tuple(each.holders)), total(each.pods)) for at, each in sorted(known.items())
-        ]
-        rest = [(Ending(None, (holder,)), total(pods)) for holder, pods in unknown]
+        found = [(Ending(at, tuple(each.holders)), each.pods) for at, each in sorted(known.items())]
+        rest = [(Ending(None, (holder,)), pods) for holder, pods in unknown]
         found += sorted(rest, key=lambda row: (row[0].devices, row[0].held[0][0]))
-        return Endings(tuple(row[0] for row in found), tuple(row[1] for row in found)), until
+        return Endings(
+            tuple(ending for ending, _ in found),
+            tuple(total(pods) for _, pods in found),
+            tuple(frozenset(pod.uid for pod in pods) for _, pods in found),
+        ), until
 
     def exceeding(self, now: float) -> frozenset[str]:
         """Return the namespaces of which a pod runs longer than its annotation says."""

@@ -23,6 +23,7 @@ from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import are_apart, are_related
+from apportion.scheduling.obstacles import NodeObstacles, Obstacles, holds_devices
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -56,7 +57,7 @@ def plan(
     for demand, member in zip(demands, members, strict=True):
         kind = member.kind if member.kind is not None else demand.key
         if kind not in possible:
-            possible[kind] = tuple(sorted(candidates.possible(demand, capacity, only)))
+            possible[kind] = tuple(sorted(candidates.possible(demand, capacity, only, holds_devices)))
         nodes.append(possible[kind])
     rows = {node: endings.of(node, now) for node in sorted({*(n for each in nodes for n in each)})}
     return plan_reservation(
@@ -157,10 +158,16 @@ class _NodeDemands:
     wanted: dict[int, Resources] = field(default_factory=dict)
     related: bool = field(init=False)
     """Whether pods may have to be apart: most ask nothing of their neighbours."""
+    obstacles: Obstacles = field(init=False)
+    """Pods on nodes that keep them off these until they end."""
+    known: dict[str, NodeObstacles] = field(default_factory=dict)
+    """Those of each node."""
 
     def __post_init__(self) -> None:
         """Look once at all pods."""
-        self.related = are_related(pod for each in self.demands for pod in each.pods)
+        pods = [pod for each in self.demands for pod in each.pods]
+        self.related = are_related(pods)
+        self.obstacles = Obstacles(pods, self.candidates.neighbours)
 
     def nodes(self, member: int) -> Sequence[str]:
         """Return the nodes that could take a member's pods if nothing else ran there."""
@@ -176,9 +183,20 @@ class _NodeDemands:
             there = [pod for each in placed for pod in self.demands[each].pods]
             if any(are_apart(pod, other) for pod in self.demands[member].pods for other in there):
                 return False
+        if self._is_kept_off(member, node, ended):
+            return False
         beside = [self._wanted(each) for each in placed]
         freed = self.endings[node].requests[:ended]
         return self.capacity.holds(node, self._wanted(member), beside, freed)
+
+    def _is_kept_off(self, member: int, node: str, ended: int) -> bool:
+        """Say whether pods on a node keep those of a member off it after so many endings."""
+        wanted = self.obstacles.wanted(self.demands[member].pods)
+        if not wanted:
+            return False
+        if node not in self.known:
+            self.known[node] = self.obstacles.on(node)
+        return self.known[node].stay(wanted, frozenset().union(*self.endings[node].pods[:ended]))
 
     def _wanted(self, member: int) -> Resources:
         if member not in self.wanted:
