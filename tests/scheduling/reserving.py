@@ -1,6 +1,7 @@
 """A world in which pods come, run for as long as they say, and end; and what is reserved in it."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from apportion.cluster.client import Client
@@ -25,6 +26,8 @@ class Reserving:
         self.world.policy(queue={"reserveAfter": "0s", **queue})
         self.cycle: Cycle = self.world.cycle(client)
         self._objects: dict[str, tuple[Json, Json]] = {}
+        self.node = next(iter(nodes))
+        """Where pods go whose devices all nodes reach."""
 
     def comes(
         self,
@@ -37,8 +40,9 @@ class Reserving:
         group: tuple[str, int] | None = None,
         spec: Json | None = None,
         cpu: str = "1",
+        wanted: Sequence[Json] = (),
     ) -> None:
-        """Let a pod with a claim wait from now on. `runtime`: what its annotation says. `group`: its name and minimum."""
+        """Let a pod with a claim wait from now on. `runtime`: what its annotation says. `group`: its name and minimum. `wanted`: the requests of its claim, instead of one for so many devices."""
         metadata: Json = {
             "name": name,
             "namespace": namespace,
@@ -50,7 +54,7 @@ class Reserving:
             metadata["annotations"][OURS[1]] = str(group[1])
         claim = {
             "metadata": {key: metadata[key] for key in ("name", "namespace", "creationTimestamp")},
-            "spec": {"devices": {"requests": [request("gpu", count=devices)]}},
+            "spec": {"devices": {"requests": [*wanted] or [request("gpu", count=devices)]}},
         }
         pod = {
             "metadata": metadata,
@@ -78,8 +82,8 @@ class Reserving:
             assumed = snapshot.assumed.get(claim["metadata"]["uid"])
             assert assumed is not None
             snapshot.sent(assumed, claim["metadata"]["resourceVersion"])
-            node = found.node or ""
-            self.world.allocate(claim, node, *(result.device.name for result in found.results))
+            node = found.node or self.node
+            self.world.allocate(claim, node, allocation=found.to_json())
             pod["spec"]["nodeName"] = node
             pod["status"] = {"phase": "Running", "startTime": self.world.time()}
             self.world.see(PODS, pod)
@@ -115,7 +119,7 @@ class Reserving:
     @property
     def reserved(self) -> dict[str, tuple[list[str], float | None]]:
         """Who has devices reserved: the nodes, and in how many seconds it is expected to start; by claim or group."""
-        found = {}
+        found: dict[str, tuple[list[str], float | None]] = {}
         for each in self.reservations():
             start = each.plan.start
             left = None if start is None else round(start - self.world.seconds())

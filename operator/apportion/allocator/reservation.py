@@ -7,6 +7,7 @@ devices become free, the node on which the fewest of them have to. The state is 
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -102,17 +103,18 @@ def plan_reservation(
     now: float,
     prefer: Mapping[DeviceId, int] | None = None,
     known: Decision | None = None,
+    wide: bool = False,
 ) -> ReservationPlan | None:
     """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
 
     `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
     named has none. `known`: what the first member was to get before, if the same holds of its claims and of the node's devices,
-    which may be held by others: where all devices that may be free are needed nothing is asked.
+    which may be held by others: where all devices that may be free are needed nothing is asked. `wide`: keys may end on several nodes.
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
     with _Future(state, endings) as future:
-        plan = _Planning(state, future, members, demands, now, prefer or {}, known)
+        plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide)
         missing = enough
         for number, member in enumerate(members):
             if missing <= 0:
@@ -133,6 +135,8 @@ class _Future:
         self._state = state
         self._endings = endings
         self._ended: dict[str, int] = {}
+        self._over: Counter[str] = Counter()
+        """On how many nodes what a key holds has ended."""
         self._placed: list[str] = []
         self._to_put: list[tuple[int, Decision]] = []
 
@@ -153,8 +157,13 @@ class _Future:
         """Let the first `ended` endings of a node have come, and no others."""
         before, self._ended[node] = self._ended.get(node, 0), ended
         endings = self.of(node)
-        self._state.release_all(key for ending in endings[before:ended] for key, _ in ending.held)
-        self._state.hold_all(row for ending in endings[ended:before] for row in ending.held)
+        freed = [key for ending in endings[before:ended] for key, _ in ending.held]
+        taken = [row for ending in endings[ended:before] for row in ending.held]
+        # What several nodes reach ends on one of them after the other.
+        self._over.update(freed)
+        self._over.subtract(key for key, _ in taken)
+        self._state.release_all(freed)
+        self._state.hold_all(row for row in taken if not self._over[row[0]])
 
     def put(self, number: int, decision: Decision) -> None:
         """Have what a member will get held for those that come after it (`hold_others`)."""
@@ -194,6 +203,7 @@ class _Planning:
     now: float
     prefer: Mapping[DeviceId, int]
     known: Decision | None
+    wide: bool
     places: list[Place] = field(default_factory=list)
     asked: int = 0
     rows: dict[object, list[_Row]] = field(default_factory=dict)
@@ -243,7 +253,10 @@ class _Planning:
         self.future.move(node, ended)
         self.asked += 1
         demand = self.demands.of(number, node)
-        return decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
+        found = decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
+        if found is None and self.wide and node not in self.on_node:
+            self.future.move(node, 0)  # on others nothing of it has ended
+        return found
 
     def _leaves_no_choice(self, known: Decision, node: str, ended: int) -> bool:
         """Say whether the devices of a known decision are free after so many endings of a node, and no others that would serve."""

@@ -51,6 +51,8 @@ class DeviceIndex:
         """Names of nodes that have Partitions and no Node object."""
         self.shareable: set[DeviceId] = set()
         """Devices that serve several claims at once."""
+        self.wide: set[DeviceId] = set()
+        """Devices of slices that are of no single node: several may reach them."""
         self.phases: Counter[tuple[str, Phase]] = Counter()
         """How many Partition objects of a driver are in a phase."""
         self.static: set[DeviceId] = set()
@@ -92,12 +94,15 @@ class DeviceIndex:
             del self._devices[old.device.id]
             self.shareable.discard(old.device.id)
             self.static.discard(old.device.id)
+            self.wide.discard(old.device.id)
             if old.part is not None:
                 self._published.get(old.part.card, {}).pop(old.device.name, None)
         if new is not None:
             self._devices[new.device.id] = new
             if new.device.shareable:
                 self.shareable.add(new.device.id)
+            if new.node is None:
+                self.wide.add(new.device.id)
             if new.device.name.endswith(STATIC_SUFFIX):
                 self.static.add(new.device.id)
             if new.part is not None:

@@ -5,6 +5,7 @@ which a pod runs longer than it declared.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -84,26 +85,29 @@ class NodeEndings:
             self._kept.pop(node, None)
         return touched
 
-    def of(self, node: str, now: float) -> Endings:
+    def of(self, node: str, now: float, others: Collection[str] = ()) -> Endings:
         """Return the endings of a node in the order in which they come, those of which nobody knows when at the end.
 
-        `now`: seconds since 1970. A pod that has not started yet counts as one that starts now.
+        `now`: seconds since 1970. A pod that has not started yet counts as one that starts now. `others`: claims (UIDs) that have devices which
+        other nodes reach, too.
         """
+        if others:
+            return self._read(node, now, others)[0]
         until, kept = self._kept.get(node, (-math.inf, _NONE))
         if now < until:
             return kept
-        found, until = self._read(node, now)
+        found, until = self._read(node, now, ())
         self._kept[node] = until, found
         return found
 
-    def _read(self, node: str, now: float) -> tuple[Endings, float]:
+    def _read(self, node: str, now: float, others: Collection[str]) -> tuple[Endings, float]:
         """Return the endings of a node, and until when they are true if nothing changes."""
         until = math.inf
         known: dict[float, _Held] = {}
         unknown: list[tuple[_Holder, list[Pod]]] = []
         seen: set[str] = set()
         published = self._snapshot.devices.device
-        for claim in self._snapshot.claims_of(sorted(self._on_node.get(node, ()))):
+        for claim in self._snapshot.claims_of(sorted({*self._on_node.get(node, ()), *others})):
             holder = self._held(claim)
             if any(published(result.device) is None for result in holder[1]):
                 continue  # what a withdrawn device consumes is known only while it is held

@@ -19,6 +19,7 @@ from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
+from apportion.scheduling.backfill.widedevices import WideDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -59,7 +60,13 @@ def plan(
         if kind not in possible:
             possible[kind] = tuple(sorted(candidates.possible(demand, capacity, only, holds_devices)))
         nodes.append(possible[kind])
-    rows = {node: endings.of(node, now) for node in sorted({*(n for each in nodes for n in each)})}
+    state, asked = snapshot.state, [candidates.ask_on(demand, "") for demand in demands]
+    queries = [
+        state.queries.of(each.claims, state.classes, state.features, each.tolerations) for each in asked
+    ]
+    wide = WideDevices(snapshot, queries)
+    holders = {node: wide.holders(node) for node in sorted({*(n for each in nodes for n in each)})}
+    rows = {node: endings.of(node, now, others) for node, others in holders.items()}
     return plan_reservation(
         snapshot.state,
         {node: found.devices for node, found in rows.items()},
@@ -69,6 +76,7 @@ def plan(
         now=now,
         prefer=candidates.idle,
         known=known,
+        wide=any(holders.values()),
     )
 
 
