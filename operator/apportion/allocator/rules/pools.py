@@ -175,7 +175,7 @@ def consumption(device: Device) -> CounterAmounts:
     taken: dict[tuple[str, str], int] = {}
     for need in device.consumes:
         for name, amount in need.counters:
-            taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + amount.nano
+            taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + max(0, amount.nano)
     _consumptions[id(device.consumes)] = device.consumes, taken
     return taken
 
