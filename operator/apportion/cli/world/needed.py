@@ -13,7 +13,13 @@ from apportion.dra.reading import Json
 _METADATA = frozenset((
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "finalizers", "labels",
 ))  # fmt: skip
-_ANNOTATIONS = ("apportion.dev/", "kueue.x-k8s.io/", "pv.kubernetes.io/", "volume.kubernetes.io/")
+_ANNOTATIONS = (
+    "apportion.dev/",
+    "kueue.x-k8s.io/",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+)
 """Prefixes of those that decide something."""
 _CONTAINER = frozenset(("resources", "restartPolicy", "ports"))
 _POD = frozenset((
@@ -27,7 +33,15 @@ _FIELDS: Mapping[tuple[str, str], frozenset[str]] = {
     (kinds.NODES.name, "spec"): frozenset(("taints", "unschedulable")),
     (kinds.NODES.name, "status"): frozenset(("allocatable", "declaredFeatures")),
     (kinds.VOLUMES.name, "spec"): frozenset(
-        ("claimRef", "nodeAffinity", "storageClassName", "capacity", "accessModes")
+        (
+            "claimRef",
+            "nodeAffinity",
+            "storageClassName",
+            "capacity",
+            "accessModes",
+            "volumeMode",
+            "volumeAttributesClassName",
+        )
     ),
 }
 """By kind and part of the object; of other parts all is kept."""
