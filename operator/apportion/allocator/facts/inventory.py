@@ -150,7 +150,7 @@ class Inventory:
         for name in self.nodes_known:
             for pool in self.pools(name):
                 if pool.incomplete:
-                    reason = "not all slices of the newest generation are there yet"
+                    reason = "not all slices of the newest generation are there yet, and can be read"
                     found[Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)] = None
                 elif pool.invalid:
                     piece, _, field = pool.field.partition(": ")
