@@ -21,7 +21,7 @@ from apportion.dra import device as devices
 from apportion.dra import slice as slices
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.reading import Sharing
-from tests.allocator.builders import A, amounts, claim, device, device_request, device_slice
+from tests.allocator.builders import A, amounts, claim, cluster, device, device_request, device_slice
 
 TABLES = (
     "closeness.colouring",
@@ -171,3 +171,24 @@ def test_memory_does_not_grow_while_all_objects_are_replaced() -> None:
 
     assert cluster.placed > 180
     assert after < before * 1.02, f"{before} objects at first, {after} later"
+
+
+def test_results_of_selectors_have_a_bound_for_all_classes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster of unlike nodes has a class for each; thousands of them, times thousands of selectors, were gigabytes."""
+    nodes, texts, most = 30, 20, 60
+    monkeypatch.setattr("apportion.allocator.equivalence.nodeclasses.MOST_COLUMNS", nodes)
+    monkeypatch.setattr("apportion.allocator.node.nodeclass.MOST_TEXTS", 1000)
+    monkeypatch.setattr("apportion.allocator.node.nodeclass.MOST_KEPT", most)
+    monkeypatch.setattr("apportion.allocator.node.nodeclass.LEAST_TEXTS", 1)
+    rows = {
+        f"n{number}": device("gpu", attributes={"kind": {"string": "gpu"}, "model": {"int": number}})
+        for number in range(nodes)
+    }
+    state = cluster(*(device_slice(name, name, [row]) for name, row in rows.items()), nodes=tuple(rows))
+    for number in range(texts):
+        asked = device_request(selectors=[{"cel": {"expression": f"{A}.model != {nodes + number}"}}])
+        assert isinstance(allocate(state, Demand((claim(f"c{number}", asked),))), Decision)
+    classes = [state.view(name).node_class for name in rows]
+    kept = [len(found.selected) for found in classes if found is not None]
+    assert len(kept) == nodes
+    assert 0 < sum(kept) <= most

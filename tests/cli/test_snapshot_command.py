@@ -73,6 +73,36 @@ def test_what_decides_nothing_is_left_out(tmp_path: Path) -> None:
     assert "acme-job" in text
 
 
+def test_a_pod_that_is_resized_counts_as_before(tmp_path: Path) -> None:
+    """By what kubelet reports of its containers, whose names are left out."""
+    cluster, wanted = two_cards(), {"resources": {"requests": {"cpu": "99"}}}
+    has = {"allocatedResources": {"cpu": "2"}}
+    raw = {
+        "metadata": {"name": "acme-resized", "namespace": "acme"},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "acme-main", **wanted}],
+            "initContainers": [{"name": "acme-side", "restartPolicy": "Always", **wanted}],
+        },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{"name": "acme-main", "imageID": "acme", **has}],
+            "initContainerStatuses": [{"name": "acme-side", **has, "allocatedResources": {"cpu": "1"}}],
+            "conditions": [{"type": "PodResizePending", "reason": "Infeasible", "message": "acme"}],
+        },
+    }
+    cluster.see(PODS, raw)
+    path = tmp_path / "again"
+    path.write_text(json.dumps(taken(cluster.write(tmp_path / "w"))))
+    assert "acme-main" not in path.read_text()
+    assert "imageID" not in path.read_text()
+    pods = World(*contents_of(path)).snapshot.pods.values()
+    assert [pod.requests for pod in pods if pod.name == "acme-resized"] == [{"cpu": 3000}]
+    (tmp_path / "without").write_text(json.dumps(taken(path, "--anonymize")))
+    pods = World(*contents_of(tmp_path / "without")).snapshot.pods.values()
+    assert {"cpu": 3000} in [pod.requests for pod in pods]
+
+
 def test_without_names_nobody_is_named_and_the_answers_are_the_same(tmp_path: Path) -> None:
     """The pod that is tied to a node by name waits for its renamed node, and as much is left of every kind."""
     path = secretive().write(tmp_path / "w")

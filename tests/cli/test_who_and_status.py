@@ -14,6 +14,7 @@ from apportion.cli.answers.status import status
 from apportion.cli.answers.who import who
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU
@@ -64,6 +65,18 @@ def test_what_an_agent_still_has_prepared_has_a_holder(tmp_path: Path) -> None:
     cluster.slice("n3", "n3", {"devices": [{"name": "gpu-7", "taints": [taint]}]}, 1)
     [row] = answer(tmp_path, cluster, "who", "gpu-7")["holders"]
     assert (row["claim"], row["note"]) == ("team/former", "still prepared, though the claim has lost it")
+
+
+@pytest.mark.parametrize("admin", [False, True])
+def test_a_device_that_is_in_no_slice_any_more_has_its_holder(tmp_path: Path, *, admin: bool) -> None:
+    """Its driver has stopped, or the card has left: the claim has it until it ends, and people see why nobody else gets it."""
+    cluster = two_cards()
+    raw = cluster.allocate(cluster.claim("former"), "n1", "gpu-7")
+    raw["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = admin
+    cluster.see(CLAIMS, raw)
+    [row] = answer(tmp_path, cluster, "who", "gpu-7")["holders"]
+    note = "in no ResourceSlice any more"
+    assert (row["claim"], row["note"]) == ("team/former", f"admin access, {note}" if admin else note)
 
 
 def test_cards_are_drawn_as_slices_with_their_holders(tmp_path: Path) -> None:

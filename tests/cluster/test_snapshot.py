@@ -162,11 +162,11 @@ def test_a_broken_object_is_left_out_and_remembered_with_its_field() -> None:
     raw = world.slice("n1", "s", {"devices": [{"name": 7}]}, 1)
     (broken,) = world.snapshot.broken.values()
     assert broken.error.field == "spec.devices[0].name"
-    assert not world.snapshot.slices
-    raw["spec"]["devices"] = []
+    assert [(each.devices, each.unread) for each in world.snapshot.slices.values()] == [((), True)]
+    raw["spec"]["devices"] = [{"name": "d"}]
     world.see(SLICES, raw)
     assert not world.snapshot.broken
-    assert len(world.snapshot.slices) == 1
+    assert [len(each.devices) for each in world.snapshot.slices.values()] == [1]
 
 
 def test_heartbeats_of_nodes_wake_nobody() -> None:

@@ -142,6 +142,23 @@ def test_devices_of_two_ended_allocations_of_a_claim_stay_charged() -> None:
     assert not world.snapshot.state.holders(second)
 
 
+def test_a_device_that_a_claim_had_and_later_looked_at_stays_charged() -> None:
+    """Its second allocation has the first one's device with admin access, which holds nothing; the first pod runs on."""
+    world, claim, pod = used()
+    end(world, claim, "cleared")
+    other = world.pod("q", "c", spec={"nodeName": "n1"})
+    consumer = {"resource": "pods", "name": "q", "uid": other["metadata"]["uid"]}
+    raw = world.allocate(claim, "n1", "gpu-1", "gpu-0", reservedFor=[consumer])
+    raw["status"]["allocation"]["devices"]["results"][1]["adminAccess"] = True
+    world.see(CLAIMS, raw)
+    assert charged(world)
+    end(world, claim, "cleared")
+    assert charged(world)
+    world.gone(PODS, pod)
+    world.gone(PODS, other)
+    assert not charged(world)
+
+
 async def test_nobody_else_is_given_what_a_running_pod_uses(unanswered: Client) -> None:
     """The pod is told, once it is certain that its own end is not merely seen late."""
     world, claim, pod = used()

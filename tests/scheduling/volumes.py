@@ -23,8 +23,10 @@ def with_volume(name: str = "data") -> Json:
     return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
 
 
-def volume_claim(world: ObservedCluster, volume: str = "", **metadata: Any) -> Json:
-    """Show the PersistentVolumeClaim `data` of class `disks`, bound to a volume or to none."""
+def volume_claim(
+    world: ObservedCluster, volume: str = "", asked: Json | None = None, **metadata: Any
+) -> Json:
+    """Show the PersistentVolumeClaim `data` of class `disks`, bound to a volume or to none. `asked`: what else its spec asks for."""
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
     own = {
         "name": "data",
@@ -37,11 +39,20 @@ def volume_claim(world: ObservedCluster, volume: str = "", **metadata: Any) -> J
         "volumeName": volume,
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "10Gi"}},
+        **(asked or {}),
     }
     return world.see(VOLUME_CLAIMS, {"metadata": own, "spec": spec})
 
 
-def volume(world: ObservedCluster, zone: str, name: str = "pv", size: str = "10Gi", **spec: Any) -> Json:
+def volume(
+    world: ObservedCluster,
+    zone: str,
+    name: str = "pv",
+    size: str = "10Gi",
+    phase: str = "Available",
+    metadata: Json | None = None,
+    **spec: Any,
+) -> Json:
     """Show a volume of a zone."""
     requirement = {"key": ZONE, "operator": "In", "values": [zone]}
     own = {
@@ -51,7 +62,8 @@ def volume(world: ObservedCluster, zone: str, name: str = "pv", size: str = "10G
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}},
         **spec,
     }
-    return world.see(VOLUMES, {"metadata": {"name": name}, "spec": own})
+    made = {"metadata": {"name": name, **(metadata or {})}, "spec": own, "status": {"phase": phase}}
+    return world.see(VOLUMES, made)
 
 
 def storage_class(

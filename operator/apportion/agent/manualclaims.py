@@ -38,6 +38,9 @@ def partition_of(context: AgentContext, driver: str, claim: Claim, device: Claim
         return None
     known = next((row for row in context.journal.partitions().values() if row.device == device.device), None)
     card = context.hardware.cards[device.card]
+    if known is None and device.admin:
+        why = "is not cut; a claim with admin access has what others have, and nothing is cut for it"
+        raise NotReady(f"ResourceClaim {claim.key}: {device.device} {why}")
     meant = partition_device(card, device.device)
     if meant is None:
         raise NotReady(f"{card.name} has no device {device.device}")

@@ -109,7 +109,11 @@ class EndedAllocations:
 def _together(*versions: Claim) -> Claim:
     """Return a claim with the devices and the consumers of all its versions."""
     allocations = [each.allocation for each in versions if each.allocation is not None]
-    results = {(found.device, found.share_id): found for each in allocations for found in each.results}
+    results = {
+        (found.device, found.share_id, found.admin_access): found
+        for each in allocations
+        for found in each.results
+    }
     consumers = {found.uid: found for each in versions for found in each.reserved_for}
     allocation = Allocation(tuple(results.values()))
     return replace(versions[-1], allocation=allocation, reserved_for=tuple(consumers.values()))

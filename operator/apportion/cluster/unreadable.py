@@ -18,10 +18,11 @@ from apportion.dra.claim import Claim, Consumer
 from apportion.dra.device import DeviceId
 from apportion.dra.reading import Json
 from apportion.dra.selection import NodeSelector
+from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 
 _Model = TypeVar("_Model", bound=Model)
-LEFT_OUT: Final = frozenset((kinds.NODES, kinds.SLICES, kinds.CLASSES))
+LEFT_OUT: Final = frozenset((kinds.NODES, kinds.CLASSES))
 """Kinds of which nothing is kept: they offer something, and what cannot be read offers nothing."""
 
 
@@ -29,6 +30,8 @@ def remains(kind: ResourceKind, raw: Json, last: Any) -> Any:
     """Return what counts of an unreadable object; `last` is what counted before, None: nothing did."""
     if kind in LEFT_OUT:
         return None
+    if kind == kinds.SLICES:
+        return _slice(raw)
     if kind == kinds.CLAIMS:
         return _claim(raw, last)
     if kind == kinds.POLICIES and last is None:
@@ -36,6 +39,14 @@ def remains(kind: ResourceKind, raw: Json, last: Any) -> Any:
     if kind == kinds.QUOTAS and last is None:
         return _quota(raw)
     return last
+
+
+def _slice(raw: Json) -> Slice | None:
+    """Return a slice that offers nothing, by which its pool is incomplete, so that nobody takes what is left for all; None where its pool or its nodes are not known."""
+    try:
+        return Slice.without_devices(raw)
+    except BrokenInput:
+        return None
 
 
 def _claim(raw: Json, last: Claim | None) -> Claim:

@@ -48,7 +48,9 @@ class DeviceResult(NamedTuple):
             admin_access=reading.flag(raw, "adminAccess", at=at),
             tolerations=tuple(dict(row) for _, row in reading.rows(raw, "tolerations", at=at)),
             share_id=reading.text(raw, "shareID", at=at, default="") or None,
-            consumed={name: Quantity.parse(amount) for name, amount in consumed.items()},
+            consumed={
+                name: _amount(amount, f"{at}.consumedCapacity[{name}]") for name, amount in consumed.items()
+            },
             binding_conditions=reading.words(raw, "bindingConditions", at=at),
             binding_failure_conditions=reading.words(raw, "bindingFailureConditions", at=at),
             skip_node_operations=reading.words(raw, "skipNodeOperations", at=at),
@@ -73,6 +75,14 @@ class DeviceResult(NamedTuple):
             "device": name,
             **{key: value for key, value in optional.items() if value},
         }
+
+
+def _amount(raw: Any, at: str) -> Quantity:
+    """Read a consumed amount. One below zero would give back what others consume; the API server stores it."""
+    found = Quantity.parse(raw)
+    if found.nano < 0:
+        raise BrokenInput(f"{raw} is negative", field=at)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A device as its driver publishes it in a ResourceSlice (resource.k8s.io/v1 `Device`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
@@ -167,8 +167,7 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
     own = reading.table({"attributes": raw}, "attributes", at=at)
     attributes: dict[str, Attribute] = {}
     unsupported: list[str] = []
-    # A qualified name wins over the same name without a domain, whatever their order.
-    for name in sorted(own, key=lambda name: "/" in name):
+    for name in _qualified_last(own):
         entry = own[name]
         value: Attribute | None
         if entry.__class__ is dict and len(entry) == 1 and (text := entry.get("string")).__class__ is str:
@@ -178,16 +177,22 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
             value = _attribute(entry, f"{at}.attributes[{name}]")
         if value is None:
             unsupported.append(name)
+            attributes.pop(qualify(name, driver), None)
         else:
             attributes[qualify(name, driver)] = value
     return attributes, tuple(unsupported)
 
 
 def _capacities(raw: Any, at: str) -> Mapping[str, Capacity]:
+    found = reading.table({"capacity": raw}, "capacity", at=at)
     return {
-        name: capacity_from_json(value, f"{at}.capacity[{name}]")
-        for name, value in reading.table({"capacity": raw}, "capacity", at=at).items()
+        name: capacity_from_json(found[name], f"{at}.capacity[{name}]") for name in _qualified_last(found)
     }
+
+
+def _qualified_last(names: Iterable[str]) -> list[str]:
+    """Return names so that a qualified one wins over the same name without a domain, whatever their order (`lookupAttribute`)."""
+    return sorted(names, key=lambda name: "/" in name)
 
 
 def _consumptions(raw: Any, at: str) -> tuple[CounterConsumption, ...]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from apportion.dra import reading
 from apportion.dra.groupmembership import GroupMembership
-from apportion.dra.node import Resources, resources
+from apportion.dra.node import Resources
 from apportion.dra.podrelations import PodRelations, with_ports
+from apportion.dra.podrequests import pod_requests
 from apportion.dra.reading import Json, Sharing
 from apportion.dra.runtime import UNDECLARED, Runtime
 from apportion.dra.selection import Term, term_from_json
@@ -70,7 +71,7 @@ class Pod:
     """Whether that condition says Unschedulable though there is a gate, so that autoscalers see the pod."""
     claims: tuple[PodClaim, ...] = ()
     requests: Resources = field(default_factory=dict)
-    """Resources as kube-scheduler counts them: sum of containers, maximum of init containers, plus overhead."""
+    """Resources as kube-scheduler counts them: sum of containers, maximum of init containers, plus overhead; while it is resized the larger amounts."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[Term, ...] | None = None
     """Terms of the required node affinity; None: no required node affinity."""
@@ -131,7 +132,7 @@ class Pod:
             scheduled_at=scheduled_at,
             shown=shown,
             claims=_claims(spec, status),
-            requests=_requests(spec),
+            requests=pod_requests(spec, status),
             node_selector=dict(reading.table(spec, "nodeSelector", at="spec")),
             affinity=_affinity(spec),
             tolerations=tuple(
@@ -229,44 +230,6 @@ def _volumes(metadata: Json, spec: Json) -> tuple[str, ...]:
             # controller-manager makes its claim (KEP-1698) under this name.
             found.append(f"{metadata['name']}-{reading.text(row, 'name', at=path)}")
     return tuple(found)
-
-
-def _requests(spec: Json) -> dict[str, int]:
-    """Sum requests as kube-scheduler does (k8s.io/component-helpers resource.PodRequests).
-
-    Sidecars (init containers with restartPolicy Always) run together with everything that starts after them.
-    """
-    total: dict[str, int] = {}
-    for path, row in reading.rows(spec, "containers", at="spec"):
-        _add(total, _of(row, path))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for path, row in reading.rows(spec, "initContainers", at="spec"):
-        own = _of(row, path)
-        if row.get("restartPolicy") == "Always":
-            _add(sidecars, own)
-            own = dict(sidecars)
-        else:
-            _add(own, sidecars)
-        for name, amount in own.items():
-            peak[name] = max(peak.get(name, 0), amount)
-    _add(total, sidecars)
-    for name, amount in peak.items():
-        total[name] = max(total.get(name, 0), amount)
-    # Pod-level resources (KEP-2837) replace those of the containers, for the resources that they name.
-    total.update(_of(spec, "spec"))
-    _add(total, resources(reading.table(spec, "overhead", at="spec"), "spec.overhead"))
-    return total
-
-
-def _of(container: Json, at: str) -> dict[str, int]:
-    inside = reading.table(container, "resources", at=at)
-    return resources(reading.table(inside, "requests", at=f"{at}.resources"), f"{at}.resources.requests")
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
 
 
 def _affinity(spec: Json) -> tuple[Term, ...] | None:

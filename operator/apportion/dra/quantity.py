@@ -1,7 +1,8 @@
 """Quantity: an exact amount as Kubernetes writes it ("40Gi", "1500m", "2e3").
 
 In: text. Out: a value that compares and adds exactly. Kubernetes keeps at most nine decimal places and
-rounds the rest away from zero (apimachinery `resource.Quantity`); amounts are not bounded to 64 bits.
+rounds the rest away from zero (apimachinery `resource.Quantity`, `ParseQuantity`). An amount with a binary suffix is 2^63-1 at most:
+a larger one is read as that. Others are not bounded to 64 bits.
 """
 
 import re
@@ -20,6 +21,7 @@ _SHAPE = re.compile(
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
+_MOST_BINARY = (2**63 - 1) * NANO
 _LARGEST_EXPONENT = 1000
 _LONGEST = 1000
 """A larger exponent and a longer text are errors: they bound the work that a hostile text can cause, and Python reads no number of more than
@@ -109,7 +111,7 @@ def _decimal(nano: int, *, exponent: bool) -> str:
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Quantity:
     shape = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
-    if shape is None or not (shape["whole"] or shape["part"]):
+    if shape is None or not text:
         raise BrokenInput(f"{text[:40]!r} is not a quantity")
     whole, part, suffix = shape["whole"].lstrip("0"), shape["part"] or "", shape["suffix"]
     sign = -1 if shape["sign"] == "-" else 1
@@ -119,6 +121,10 @@ def _parse(text: str) -> Quantity:
         scaled, rest = divmod((digits << _BINARY[suffix]) * NANO, 10 ** len(part))
         # The arithmetic of apimachinery's fast path: about 15 decimal digits, three for every ten binary ones.
         plain = not part and len(whole) + _BINARY[suffix] * 3 // 10 + 1 <= 15
+        scaled = min(scaled + bool(rest), _MOST_BINARY)
+        rest = 0
+        if 0 < scaled < NANO:
+            form = "DecimalSI"
     else:
         power, form = _power(suffix, text)
         shift = power + 9 - len(part)

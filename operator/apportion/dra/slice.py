@@ -1,6 +1,6 @@
 """A ResourceSlice: devices, or the counters that devices of the same pool share (resource.k8s.io/v1)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from apportion.dra import reading
@@ -46,27 +46,21 @@ class Slice:
     availability: Availability
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
+    unread: bool = False
+    """Whether its devices and counters cannot be read: there is more in its pool than is known."""
     extra: dict[str, object] = field(default_factory=dict)
     """Spec fields of optional API features, undecoded (skipNodeOperations and the like)."""
 
     @classmethod
     def from_json(cls, raw: Json) -> "Slice":
         """Read a ResourceSlice; raises BrokenInput naming the field."""
-        metadata = reading.table(raw, "metadata")
-        spec = reading.table(raw, "spec")
-        pool = reading.table(spec, "pool", at="spec")
-        driver = reading.text(spec, "driver", at="spec")
-        pool_name = reading.text(pool, "name", at="spec.pool")
-        return cls(
-            name=reading.text(metadata, "name", at="metadata", default=""),
-            uid=reading.text(metadata, "uid", at="metadata", default=""),
-            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
-            pool=PoolId(driver, pool_name),
-            generation=reading.number(pool, "generation", at="spec.pool", default=0),
-            count=reading.number(pool, "resourceSliceCount", at="spec.pool", default=0),
-            availability=Availability.from_json(spec, "spec"),
+        without = cls.without_devices(raw)
+        spec, pool = raw["spec"], without.pool
+        return replace(
+            without,
+            unread=False,
             devices=tuple(
-                Device.from_json(row, driver=driver, pool=pool_name, at=path)
+                Device.from_json(row, driver=pool.driver, pool=pool.name, at=path)
                 for path, row in reading.rows(spec, "devices", at="spec")
             ),
             counter_sets=tuple(
@@ -74,6 +68,23 @@ class Slice:
                 for path, row in reading.rows(spec, "sharedCounters", at="spec")
             ),
             extra={key: value for key, value in spec.items() if key not in _KNOWN},
+        )
+
+    @classmethod
+    def without_devices(cls, raw: Json) -> "Slice":
+        """Read what a ResourceSlice says of its pool and its nodes, as one whose devices cannot be read; raises BrokenInput naming the field."""
+        metadata = reading.table(raw, "metadata")
+        spec = reading.table(raw, "spec")
+        pool = reading.table(spec, "pool", at="spec")
+        return cls(
+            name=reading.text(metadata, "name", at="metadata", default=""),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
+            pool=PoolId(reading.text(spec, "driver", at="spec"), reading.text(pool, "name", at="spec.pool")),
+            generation=reading.number(pool, "generation", at="spec.pool", default=0),
+            count=reading.number(pool, "resourceSliceCount", at="spec.pool", default=0),
+            availability=Availability.from_json(spec, "spec"),
+            unread=True,
         )
 
 

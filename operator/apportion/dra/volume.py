@@ -1,15 +1,32 @@
 """The fields of volumes that decide on which nodes a pod can run (core/v1, storage.k8s.io/v1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.dra import reading
 from apportion.dra.node import Resources, resources
+from apportion.dra.podrelations import label_selector
 from apportion.dra.reading import Json
 from apportion.dra.selection import NodeSelector, Requirement, Term
 
 _BOUND = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""Annotation of old objects; it goes before the field (`GetPersistentVolumeClaimClass`, `GetPersistentVolumeClass` of component-helpers)."""
+
+
+def _storage_class(metadata: Json, spec: Json) -> str:
+    annotated = reading.table(metadata, "annotations", at="metadata").get(_STORAGE_CLASS)
+    if isinstance(annotated, str):
+        return annotated
+    return reading.text(spec, "storageClassName", at="spec", default="")
+
+
+def _kind(spec: Json) -> tuple[str, str]:
+    """Return volume mode and attributes class; an object of an old API server has no mode (`CheckVolumeModeMismatches`)."""
+    mode = reading.text(spec, "volumeMode", at="spec", default="Filesystem")
+    return mode, reading.text(spec, "volumeAttributesClassName", at="spec", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +38,18 @@ class PersistentVolumeClaim:
     uid: str = ""
     volume: str | None = None
     """`spec.volumeName`, once bound."""
+    prebound: bool = False
+    """Whether it names a volume and is not bound to it yet, which the controller does without a pod."""
     storage_class: str = ""
     selected_node: str | None = None
     """The node on which kube-scheduler has its volume made."""
     requests: Resources = field(default_factory=dict)
     modes: frozenset[str] = frozenset()
     """`spec.accessModes`."""
+    labels: tuple[Requirement, ...] = ()
+    """What labels of a volume must be (`spec.selector`)."""
+    kind: tuple[str, str] = ("Filesystem", "")
+    """`spec.volumeMode` and `spec.volumeAttributesClassName`; a volume must have the same."""
     deleting: bool = False
 
     @classmethod
@@ -41,12 +64,20 @@ class PersistentVolumeClaim:
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
             volume=named if _BOUND in annotations else None,
-            storage_class=reading.text(spec, "storageClassName", at="spec", default=""),
+            prebound=named is not None and _BOUND not in annotations,
+            storage_class=_storage_class(metadata, spec),
             selected_node=reading.text(annotations, _SELECTED_NODE, default="") or None,
             requests=resources(wanted, "spec.resources.requests"),
             modes=frozenset(reading.words(spec, "accessModes", at="spec")),
+            labels=label_selector(spec, "selector", at="spec") or (),
+            kind=_kind(spec),
             deleting=metadata.get("deletionTimestamp") is not None,
         )
+
+    @property
+    def size(self) -> int:
+        """How much it asks for, in bytes."""
+        return self.requests.get("storage", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +95,12 @@ class PersistentVolume:
     """Namespace and name of the claim that it is bound to, or kept for."""
     claim_uid: str = ""
     """The UID of that claim; empty: whichever has the name. A volume that a deleted claim has left has the UID of that one."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    kind: tuple[str, str] = ("Filesystem", "")
+    """`spec.volumeMode` and `spec.volumeAttributesClassName`."""
+    available: bool = False
+    """Whether the controller says that a claim may have it (`status.phase: Available`)."""
+    deleting: bool = False
 
     @classmethod
     def from_json(cls, raw: Json) -> "PersistentVolume":
@@ -77,7 +114,7 @@ class PersistentVolume:
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
             nodes=NodeSelector.from_json(required, "spec.nodeAffinity.required") if required else None,
-            storage_class=reading.text(spec, "storageClassName", at="spec", default=""),
+            storage_class=_storage_class(metadata, spec),
             capacity=resources(reading.table(spec, "capacity", at="spec"), "spec.capacity"),
             modes=frozenset(reading.words(spec, "accessModes", at="spec")),
             claim=(
@@ -87,7 +124,16 @@ class PersistentVolume:
             if claim
             else None,
             claim_uid=reading.text(claim, "uid", at="spec.claimRef", default=""),
+            labels=dict(reading.table(metadata, "labels", at="metadata")),
+            kind=_kind(spec),
+            available=reading.table(raw, "status").get("phase") == "Available",
+            deleting=metadata.get("deletionTimestamp") is not None,
         )
+
+    @property
+    def size(self) -> int:
+        """How much it holds, in bytes."""
+        return self.capacity.get("storage", 0)
 
     def is_kept_for(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether it is for a claim of this name, and not for an earlier one of the same name (`volume.IsVolumeBoundToClaim` of component-helpers)."""
@@ -95,11 +141,15 @@ class PersistentVolume:
 
     def suits(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether a claim that waits for a volume may be bound to it (`volume.FindMatchingVolume` of component-helpers)."""
-        return (
+        if self.storage_class != claim.storage_class or self.size < claim.size:
+            return False
+        if self.kind != claim.kind or self.deleting:
+            return False
+        return self.is_kept_for(claim) or (
             self.claim is None
-            and self.storage_class == claim.storage_class
+            and self.available
             and claim.modes <= self.modes
-            and all(self.capacity.get(name, 0) >= amount for name, amount in claim.requests.items())
+            and all(each.matches(self.labels.get(each.key)) for each in claim.labels)
         )
 
 

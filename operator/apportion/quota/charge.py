@@ -67,8 +67,10 @@ def whole_amounts(device: Device) -> dict[str, int]:
     for consumption in device.consumes:
         for name, amount in consumption.counters:
             full = qualify(name, device.driver)
-            found[full] = found.get(full, 0) + amount.nano
-    return found | {qualify(name, device.driver): each.value.nano for name, each in device.capacity.items()}
+            found[full] = found.get(full, 0) + max(0, amount.nano)
+    return found | {
+        qualify(name, device.driver): max(0, each.value.nano) for name, each in device.capacity.items()
+    }
 
 
 def first_attribute(device: Device, names: tuple[str, ...]) -> str:

@@ -239,7 +239,7 @@ def network_taken(recorder: Recorder, pod: Pod, claim: Claim, other: Pod) -> Non
 
 
 def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
-    """A pool's slices contradict each other; its devices are not allocated."""
+    """A pool's slices contradict each other, or a device has a negative amount: they are not allocated."""
     for found in snapshot.slices.values():
         if finding.object.startswith(f"pool {found.pool}"):
             text = f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"

@@ -80,6 +80,15 @@ def test_a_shape_that_no_profile_describes_blocks_the_card(make_backend: MakeBac
     assert made.blocked == {"gpu-1"}
 
 
+def test_a_card_that_a_lost_claim_looked_at_with_admin_access_stays_open(make_backend: MakeBackend) -> None:
+    """Others may use it beside the containers that are left; the taint says only where those run."""
+    backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
+    watched = ClaimDevice("gpu-0", "gpu-0", "node-a", ("r",), "x", admin=True)
+    made = compose(backend.devices(), (), {}, (holding(watched),), {})
+    assert made.blocked == frozenset()
+    assert made.taints == {"gpu-0": (held_for("c", blocks=False),)}
+
+
 def test_a_held_partition_is_tainted_and_subtracted_a_held_card_altogether(make_backend: MakeBackend) -> None:
     """Deallocated means that no allocation counts it any more; the container may still use it."""
     backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])

@@ -80,6 +80,8 @@ def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:
 
 def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice) -> str:
     """Say why a Partition cannot serve a claim, "" when it can."""
+    if partition is None and device.admin:
+        return f"device {device.device} is not cut; a claim with admin access has what others have, and nothing is cut for it"
     if partition is None:
         return f"no Partition object for device {device.device} is there yet"
     if is_deleting(partition):

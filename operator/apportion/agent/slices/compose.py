@@ -81,8 +81,9 @@ def compose(
     layouts = {made.card for made in static} | {place.card for place in taken}
     shared, not_shared = _shared(cards, sharing, foreign, layouts, held, strategies)
     for used in (device for claim in held for device in claim.devices):
-        if used.device == used.card and (used.share is None or used.card not in shared):
-            blocked.add(used.card)
+        if used.device == used.card:
+            if not used.admin and (used.share is None or used.card not in shared):
+                blocked.add(used.card)
         elif used.partition in rows and not rows[used.partition].layout:
             occupied.append(rows[used.partition].place)
     # A card that is not well has its own taint on all its devices.
@@ -179,12 +180,19 @@ def _taints(
 
 
 def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
-    """Return the held taints by device name, one for each claim that holds it; a share blocks no other on `roomy` cards."""
+    """Return the held taints by device name, one for each claim that holds it.
+
+    A share blocks no other on `roomy` cards, and what looks at a whole card with admin access blocks nobody.
+    """
     found: dict[str, list[Taint]] = defaultdict(list)
     for claim in held:
-        alone = {device.device: device.share is None for device in claim.devices}
-        for name, blocks in alone.items():
-            found[name].append(held_for(claim.uid, blocks=blocks or name not in roomy))
+        blocking: dict[str, bool] = defaultdict(bool)
+        for device in claim.devices:
+            beside = device.admin if device.device == device.card else False
+            beside = beside or (device.share is not None and device.device in roomy)
+            blocking[device.device] |= not beside
+        for name, blocks in blocking.items():
+            found[name].append(held_for(claim.uid, blocks=blocks))
     return {name: taints[:MOST_HELD] for name, taints in found.items()}
 
 

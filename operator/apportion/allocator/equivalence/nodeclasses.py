@@ -194,10 +194,14 @@ class NodeClasses:
             self._shared,
             per_node=self.per_node,
             compared=self.compared,
+            peers=self._count,
             limits=limits,
         )
         self.log.append(Sample(made, view))
         return made
+
+    def _count(self) -> int:
+        return len(self.log)
 
     def _number(self, name: str, column: Column) -> int | None:
         """Return the number of a column; None if the attribute is per node."""

@@ -6,7 +6,9 @@ In: facts, one at a time, in any order. Out: the pools of a node, and the nodes 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from apportion.allocator.bits import bits
 from apportion.allocator.rules.features import Features
+from apportion.allocator.rules.negatives import negative
 from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, pool_on
 from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
 from apportion.dra.device import DeviceId
@@ -17,7 +19,7 @@ from apportion.dra.taintrule import DeviceTaintRule
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error in a pool. The pool is not used until its driver publishes it without the error."""
+    """An error in a pool. The pool, or the device that it is about, is not used until its driver publishes it without the error."""
 
     object: str
     """The pool, and the slice if one is invalid."""
@@ -148,12 +150,21 @@ class Inventory:
         for name in self.nodes_known:
             for pool in self.pools(name):
                 if pool.incomplete:
-                    reason = "not all slices of the newest generation are there yet"
+                    reason = "not all slices of the newest generation are there yet, and can be read"
                     found[Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)] = None
                 elif pool.invalid:
                     piece, _, field = pool.field.partition(": ")
                     found[Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)] = None
+                found |= dict.fromkeys(each for one in pool.slices for each in self._closed(one))
         return tuple(sorted(found, key=lambda finding: (finding.object, finding.field, finding.reason)))
+
+    def _closed(self, piece: Slice) -> Iterator[Finding]:
+        """Yield the devices of a slice that are not allocated."""
+        for index in bits(self.slice_view(piece).template.closed):
+            device = piece.devices[index]
+            field, _, amount = negative(device).partition(": ")
+            reason = f"device {device.name}: {amount} is negative; the device is not allocated"
+            yield Finding(f"pool {piece.pool}, slice {piece.name}", f"spec.devices[{index}].{field}", reason)
 
     def _take_out(self, key: str, former: Slice) -> Iterable[str]:
         touched = tuple(self.nodes(former.pool))

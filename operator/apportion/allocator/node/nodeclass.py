@@ -8,7 +8,7 @@ which devices agree in them where they are compared; selectors that read one are
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from apportion.allocator.memo import Memo, Memos, Topic
+from apportion.allocator.memo import Memo, Memos, Topic, keep
 from apportion.allocator.node.neighbours import Neighbours
 from apportion.allocator.node.selection import Selected, SelectorTexts
 from apportion.allocator.node.template import NodeTemplate
@@ -16,7 +16,11 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import Reads, SelectorLookup
 
 MOST_TEXTS = 4096
-"""Selector results and query keys kept per class."""
+"""Selector results, query keys and groups kept per class, as long as there are few classes."""
+MOST_KEPT = 1 << 20
+"""The same of all classes together: a result takes a quarter of a kibibyte, and a cluster of unlike nodes has thousands of classes."""
+LEAST_TEXTS = 64
+"""What a class keeps however many classes there are."""
 
 Value = TypeVar("Value")
 
@@ -38,6 +42,7 @@ class NodeClass(Memos):
         "__weakref__",
         "_compared",
         "_groups",
+        "_peers",
         "_query_keys",
         "_shared",
         "columns",
@@ -58,9 +63,11 @@ class NodeClass(Memos):
         *,
         per_node: frozenset[str],
         compared: frozenset[str],
+        peers: Callable[[], int],
         limits: object = (),
     ) -> None:
-        """`shared`: results that several classes share. `columns` is None for a class of one node."""
+        """`shared`: results that several classes share; `peers` says how many classes there are. `columns` is None for a class of one node."""
+        self._peers = peers
         self.template = template
         self.limits = limits
         """Capacities and request policies of the devices that serve several claims, or that have such a policy."""
@@ -73,11 +80,20 @@ class NodeClass(Memos):
         self.nodes = 0
         """How many nodes are in the class now."""
         self.selected: dict[SelectorTexts, Selected] = {}
-        """At most `MOST_TEXTS`."""
+        """Filled by `select`."""
         self.neighbours: Neighbours | None = None
-        self._groups: Memo[tuple[str, ...], ClassGroup | None] = Memo(MOST_TEXTS)
-        self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
+        self._groups: dict[tuple[str, ...], ClassGroup | None] = {}
+        self._query_keys: dict[tuple[Query, frozenset[str]], object] = {}
         self.memos: dict[Topic[Any, Any], dict[Any, Any]] = {}
+
+    @property
+    def most(self) -> int:
+        """How many results it keeps of each sort."""
+        return max(LEAST_TEXTS, min(MOST_TEXTS, MOST_KEPT // max(1, self._peers())))
+
+    def select(self, texts: SelectorTexts, found: Selected) -> Selected:
+        """Keep the result of selectors, and return it."""
+        return keep(self.selected, texts, found, self.most)
 
     def table(self, topic: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""
@@ -104,7 +120,7 @@ class NodeClass(Memos):
                 if found is None:
                     found = self._shared[key] = ClassGroup()
                 found.classes += 1
-            self._groups[names] = found
+            keep(self._groups, names, found, self.most)
         return found
 
     def query_key(self, query: Query, more: frozenset[str], selectors: SelectorLookup) -> object:
@@ -116,7 +132,8 @@ class NodeClass(Memos):
             reads = [selectors(text).reads for text in query.texts]
             names = more.union([constraint.attribute for constraint in query.constraints])
             names = names.union([name for read in reads for _, name in read or ()])
-            self._query_keys[key] = None if None in reads else self.group_over(tuple(sorted(names)))
+            found = None if None in reads else self.group_over(tuple(sorted(names)))
+            keep(self._query_keys, key, found, self.most)
         return self._query_keys[key]
 
     def covers(self, reads: Iterable[Reads]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo, Memos, Topic, keep
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES, Neighbours
-from apportion.allocator.node.nodeclass import MOST_TEXTS, NodeClass
+from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.occupancy import NodeOccupancy
 from apportion.allocator.node.selection import Selected, SelectorTexts, select
 from apportion.allocator.node.template import NodeTemplates, pool_on_node
@@ -194,7 +194,7 @@ class NodeView(Memos, NodeOccupancy):
             )
             # Errors name devices, so each node keeps its own.
             if not found[1]:
-                return keep(node_class.selected, texts, found, MOST_TEXTS)
+                return node_class.select(texts, found)
         found = select(self.slices, self.template, texts, selectors)
         if self._own_selected is None:
             self._own_selected = Memo(MOST_SELECTIONS)

@@ -113,7 +113,9 @@ class NodeTemplate:
                 rows.append((number, offset, visible))
                 template = piece.template
                 # Upstream evaluates selectors on a device that consumes counters before it refuses it.
-                usable = visible if features.partitionable_devices else visible & ~template.consuming
+                usable = visible & ~template.closed
+                if not features.partitionable_devices:
+                    usable &= ~template.consuming
                 self.visible |= visible << offset
                 self.base |= usable << offset
                 if features.consumable_capacity:

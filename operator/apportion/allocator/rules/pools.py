@@ -68,9 +68,11 @@ def pool_on(pool: PoolId, slices: Iterable[Slice], node: NodeInfo, features: Fea
             return None
         here = {id(piece) for piece in relevant}
         same = [piece for piece in all_slices if piece.generation == generation]
-        if len(same) != count:
+        if len(same) != count or any(piece.unread for piece in same):
             return PoolView(pool, incomplete=True)
         others = [piece for piece in same if id(piece) not in here]
+    if any(piece.unread for piece in relevant):
+        return PoolView(pool, incomplete=True)
     if not features.compatibility_groups and any(
         need.compatibility
         for piece in (*relevant, *others)
@@ -82,9 +84,9 @@ def pool_on(pool: PoolId, slices: Iterable[Slice], node: NodeInfo, features: Fea
 
 
 def covers(piece: Slice, node: NodeInfo) -> bool:
-    """Say whether the slice is for the node, or has a device that is."""
+    """Say whether the slice is for the node, or has a device that is; one may be among those that cannot be read."""
     if piece.availability.per_device:
-        return any(
+        return piece.unread or any(
             device.availability is not None and device.availability.covers(node.name, node.labels)
             for device in piece.devices
         )
@@ -175,7 +177,7 @@ def consumption(device: Device) -> CounterAmounts:
     taken: dict[tuple[str, str], int] = {}
     for need in device.consumes:
         for name, amount in need.counters:
-            taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + amount.nano
+            taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + max(0, amount.nano)
     _consumptions[id(device.consumes)] = device.consumes, taken
     return taken
 

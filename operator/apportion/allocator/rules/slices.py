@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo, keep
+from apportion.allocator.rules.negatives import negative
 from apportion.allocator.rules.selectors import Measured, SelectorResults
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
@@ -22,15 +23,24 @@ MOST_TEXTS = 2048
 class SliceTemplate:
     """The layout of a slice: counters, flags and taints of its devices, without names and attributes."""
 
-    __slots__ = ("binding", "blocking", "consumes", "consuming", "limited", "shareable", "unsupported")
+    __slots__ = (
+        "binding",
+        "blocking",
+        "closed",
+        "consumes",
+        "consuming",
+        "limited",
+        "shareable",
+        "unsupported",
+    )
 
     def __init__(
         self, piece: Slice, flags: tuple[int, ...], blocking: Mapping[int, tuple[Taint, ...]]
     ) -> None:
         self.consumes = tuple([device.consumes for device in piece.devices])
-        self.shareable, self.limited, self.binding, self.consuming, self.unsupported = flags
+        self.shareable, self.limited, self.binding, self.consuming, self.unsupported, self.closed = flags
         """Device masks: `allowMultipleAllocations`; capacity to be checked even for requests that name none; binding
-        conditions; `consumesCounters`; attributes of an unknown type."""
+        conditions; `consumesCounters`; attributes of an unknown type; a negative amount, so that it is not allocated."""
         self.blocking = blocking
         """NoSchedule and NoExecute taints, by the device's position."""
 
@@ -44,8 +54,9 @@ class SliceTemplates:
     def of(self, piece: Slice, blocking: Mapping[int, tuple[Taint, ...]]) -> SliceTemplate:
         """Return the template of this slice."""
         devices = piece.devices
-        shareable = limited = binding = consuming = unsupported = 0
+        shareable = limited = binding = consuming = unsupported = closed = 0
         policies: dict[int, bool] = {}
+        negatives: dict[tuple[int, int], bool] = {}
         for index, device in enumerate(devices):
             capacity = device.capacity
             policy = policies.get(id(capacity))
@@ -62,7 +73,13 @@ class SliceTemplates:
                 consuming |= 1 << index
             if device.unsupported:
                 unsupported |= 1 << index
-        flags = shareable, limited, binding, consuming, unsupported
+            amounts = id(capacity), id(device.consumes)
+            below = negatives.get(amounts)
+            if below is None:
+                below = negatives[amounts] = bool(negative(device))
+            if below:
+                closed |= 1 << index
+        flags = shareable, limited, binding, consuming, unsupported, closed
         # The slice reader shares equal `consumesCounters`. The template keeps them, so that their ids are not reused.
         key = tuple([id(device.consumes) for device in devices]), flags, tuple(blocking.items())
         found = self._kept.get(key)

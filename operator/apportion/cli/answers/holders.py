@@ -13,6 +13,7 @@ from apportion.api.hold import hold_key
 from apportion.api.layout import LAYOUT_HOLD
 from apportion.cli.world.holds import Holds, what_for
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 
 
@@ -90,8 +91,15 @@ def _allocated(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Ho
                 claim.key,
                 pods,
                 ", ".join(f"{name} {amount}" for name, amount in result.consumed.items() if amount.nano),
-                "admin access" if result.admin_access else "",
+                _unusual(result, snapshot),
             )
+
+
+def _unusual(result: DeviceResult, snapshot: Snapshot) -> str:
+    """Return what is unusual about an allocated device; one that its driver publishes no more stays the claim's."""
+    gone = snapshot.devices.device(result.device) is None
+    notes = ("admin access", result.admin_access), ("in no ResourceSlice any more", gone)
+    return ", ".join(note for note, holds in notes if holds)
 
 
 def _held(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None) -> Iterator[Holder]:

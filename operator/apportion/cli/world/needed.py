@@ -13,9 +13,16 @@ from apportion.dra.reading import Json
 _METADATA = frozenset((
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "finalizers", "labels",
 ))  # fmt: skip
-_ANNOTATIONS = ("apportion.dev/", "kueue.x-k8s.io/", "pv.kubernetes.io/", "volume.kubernetes.io/")
+_ANNOTATIONS = (
+    "apportion.dev/",
+    "kueue.x-k8s.io/",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+)
 """Prefixes of those that decide something."""
 _CONTAINER = frozenset(("resources", "restartPolicy", "ports"))
+_REPORTED = frozenset(("allocatedResources", "resources"))
 _POD = frozenset((
     "nodeName", "schedulingGates", "resourceClaims", "containers", "initContainers", "nodeSelector", "affinity", "tolerations",
     "topologySpreadConstraints", "priority", "preemptionPolicy", "schedulerName", "volumes", "overhead", "resources",
@@ -23,11 +30,21 @@ _POD = frozenset((
 ))  # fmt: skip
 _FIELDS: Mapping[tuple[str, str], frozenset[str]] = {
     (kinds.PODS.name, "spec"): _POD,
-    (kinds.PODS.name, "status"): frozenset(("phase", "resourceClaimStatuses", "startTime")),
+    (kinds.PODS.name, "status"): frozenset(
+        ("phase", "resourceClaimStatuses", "startTime", "resources", "allocatedResources")
+    ),
     (kinds.NODES.name, "spec"): frozenset(("taints", "unschedulable")),
     (kinds.NODES.name, "status"): frozenset(("allocatable", "declaredFeatures")),
     (kinds.VOLUMES.name, "spec"): frozenset(
-        ("claimRef", "nodeAffinity", "storageClassName", "capacity", "accessModes")
+        (
+            "claimRef",
+            "nodeAffinity",
+            "storageClassName",
+            "capacity",
+            "accessModes",
+            "volumeMode",
+            "volumeAttributesClassName",
+        )
     ),
 }
 """By kind and part of the object; of other parts all is kept."""
@@ -43,7 +60,9 @@ def needed(raw: Json) -> Json:
         if fields is not None and isinstance(raw.get(part), Mapping):
             made[part] = {key: value for key, value in raw[part].items() if key in fields}
     if kind == kinds.PODS.name and "spec" in made:
-        _reduce_pod(made["spec"], str(metadata["name"]))
+        names = _reduce_pod(made["spec"], str(metadata["name"]))
+        if isinstance(raw.get("status"), Mapping):
+            made["status"] |= _resized(raw["status"], names)
     return made
 
 
@@ -67,13 +86,16 @@ def _metadata(metadata: Json) -> Json:
     return made | {key: value for key, value in more.items() if value}
 
 
-def _reduce_pod(spec: dict[str, Any], pod: str) -> None:
-    for part in ("containers", "initContainers"):
+def _reduce_pod(spec: dict[str, Any], pod: str) -> dict[str, str]:
+    """Leave out what decides nothing; returns the new names of its containers by the old ones."""
+    names: dict[str, str] = {}
+    for part, name in (("containers", "container"), ("initContainers", "init")):
         if part in spec:
+            names |= {str(row.get("name")): f"{name}-{number}" for number, row in enumerate(spec[part])}
             spec[part] = [
-                {"name": f"container-{number}"}
+                {"name": names[str(row.get("name"))]}
                 | {key: value for key, value in row.items() if key in _CONTAINER}
-                for number, row in enumerate(spec[part])
+                for row in spec[part]
             ]
     if "volumes" in spec:
         # The claim of an ephemeral volume is named after the pod and the volume.
@@ -86,3 +108,21 @@ def _reduce_pod(spec: dict[str, Any], pod: str) -> None:
             for number, row in enumerate(spec["volumes"])
             if row.keys() & {"persistentVolumeClaim", "ephemeral"}
         ]
+    return names
+
+
+def _resized(status: Json, names: Mapping[str, str]) -> Json:
+    """Return what kubelet reports of a resize in place (KEP-1287)."""
+    made: dict[str, Any] = {}
+    for part in ("containerStatuses", "initContainerStatuses"):
+        made[part] = [
+            {"name": names[str(row.get("name"))]} | {key: row[key] for key in _REPORTED if key in row}
+            for row in status.get(part) or ()
+            if str(row.get("name")) in names and row.keys() & _REPORTED
+        ]
+    made["conditions"] = [
+        {key: value for key, value in row.items() if key in {"type", "status", "reason"}}
+        for row in status.get("conditions") or ()
+        if row.get("type") == "PodResizePending"
+    ]
+    return {key: value for key, value in made.items() if value}

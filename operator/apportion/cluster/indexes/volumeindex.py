@@ -6,7 +6,7 @@ scheduled anywhere, or the conditions on its node. Rules: k8s.io/kubernetes pkg/
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
@@ -25,6 +25,15 @@ class NodeCondition:
     holds: Callable[[Node], bool]
     asks: object = None
     """Conditions that ask the same of nodes have equal values here (hashable); None: perhaps like no other."""
+
+
+class _Waiting(NamedTuple):
+    """A claim that waits for its pod's node."""
+
+    claim: PersistentVolumeClaim
+    known: StorageClass
+    volumes: list[PersistentVolume]
+    """Those that it may be bound to, in the order in which they are tried: one that is kept for it, else the smallest first."""
 
 
 class VolumeIndex:
@@ -84,48 +93,63 @@ class VolumeIndex:
 
     def conditions(self, pod: Pod) -> Iterator[NodeCondition | str]:
         """Yield what the pod's volumes ask of its node; a text where no node can take the pod as things are."""
+        waiting: list[_Waiting] = []
         for name in pod.volumes if self.complete else ():
             claim = self._claims.get((pod.namespace, name))
+            known = self._classes.get(claim.storage_class) if claim is not None else None
             if claim is None:
                 yield f"PersistentVolumeClaim {name} does not exist"
             elif claim.deleting:
                 yield f"PersistentVolumeClaim {name} is being deleted"
             elif claim.volume is not None:
                 yield self._bound(claim, claim.volume)
+            elif known is None or not known.waits or claim.prebound:
+                yield f"PersistentVolumeClaim {claim.name} is not bound yet"
+            elif claim.selected_node is not None:
+                yield _selected(claim, claim.selected_node)
             else:
-                yield self._unbound_claim(claim)
+                waiting.append(self._waiting(claim, known))
+        if waiting:
+            yield _together(waiting)
 
     def _bound(self, claim: PersistentVolumeClaim, name: str) -> NodeCondition | str:
         volume = self._volumes.get(name)
         if volume is None:
             return f"PersistentVolume {name} of PersistentVolumeClaim {claim.name} does not exist"
-        return _affinity(claim, volume)
+        asks = "anywhere" if volume.nodes is None else volume.nodes
+        return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes), asks)
 
-    def _unbound_claim(self, claim: PersistentVolumeClaim) -> NodeCondition | str:
-        known = self._classes.get(claim.storage_class)
-        if known is None or not known.waits:
-            return f"PersistentVolumeClaim {claim.name} is not bound yet"
-        if claim.selected_node is not None:
-            chosen = claim.selected_node
-            reason = f"volume {claim.name} is made elsewhere"
-            return NodeCondition(reason, lambda node: node.name == chosen, chosen)
-        for _, kept in sorted(self._kept.get((claim.namespace, claim.name), {}).items()):
-            if kept.is_kept_for(claim):
-                return _affinity(claim, kept)
-        usable = [
-            _condition(each.nodes) for each in self._unbound.get(known.name, {}).values() if each.suits(claim)
-        ]
-        if known.provisions:
-            usable.append(_condition(known.nodes))
-        return NodeCondition(
-            f"no volume for {claim.name} there (StorageClass {known.name})",
-            lambda node: any(holds(node) for holds in usable),
-        )
+    def _waiting(self, claim: PersistentVolumeClaim, known: StorageClass) -> _Waiting:
+        kept = sorted(self._kept.get((claim.namespace, claim.name), {}).items())
+        own = [volume for _, volume in kept if volume.suits(claim)][:1]
+        free = [volume for volume in self._unbound.get(known.name, {}).values() if volume.suits(claim)]
+        return _Waiting(claim, known, own or sorted(free, key=lambda volume: (volume.size, volume.name)))
 
 
-def _affinity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> NodeCondition:
-    asks = "anywhere" if volume.nodes is None else volume.nodes
-    return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes), asks)
+def _selected(claim: PersistentVolumeClaim, chosen: str) -> NodeCondition:
+    return NodeCondition(f"volume {claim.name} is made elsewhere", lambda node: node.name == chosen, chosen)
+
+
+def _together(waiting: list[_Waiting]) -> NodeCondition:
+    """Return what claims of one pod ask that wait for its node: each a volume of its own there, the smallest that fits, or one that is made.
+
+    In the order of their sizes, as `findMatchingVolumes` of volumebinding chooses.
+    """
+    waiting = sorted(waiting, key=lambda each: each.claim.size)
+
+    def holds(node: Node) -> bool:
+        taken: set[str] = set()
+        for each in waiting:
+            fitting = (v for v in each.volumes if v.name not in taken and _condition(v.nodes)(node))
+            found = next(fitting, None)
+            if found is not None:
+                taken.add(found.name)
+            elif not (each.known.provisions and _condition(each.known.nodes)(node)):
+                return False
+        return True
+
+    names = " and ".join(f"{each.claim.name} there (StorageClass {each.known.name})" for each in waiting)
+    return NodeCondition(f"no volume for {names}", holds)
 
 
 def _condition(selector: NodeSelector | None) -> Callable[[Node], bool]:
