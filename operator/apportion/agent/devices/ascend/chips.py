@@ -35,7 +35,7 @@ from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.values import MIB, UNCUT, Card, CardKind, CounterAmounts, Location, Profile
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
-from apportion.errors import BrokenInput, Busy, HardwareError, Lost, Unsupported
+from apportion.errors import BrokenInput, HardwareError
 
 _log = structlog.get_logger()
 
@@ -132,7 +132,8 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     memory = _memory(session, address)
     board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
     model = models.of_chip(chip, board, memory)
-    totals, profiles, reason = _split(session, address, model, root, mode)
+    ids = _ids(phy, model, chip)
+    totals, profiles, reason = _split(session, address, model, root, mode, ids)
     # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
     attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
@@ -152,7 +153,7 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
             capacity=capacity,
             totals=totals if profiles else {},
             profiles=profiles,
-            instance_ids=_ids(phy, model, chip) if profiles else (),
+            instance_ids=ids if profiles else (),
         ),
         address=address,
         phy=phy,
@@ -185,16 +186,24 @@ def _memory(session: Session, address: ChipAddress) -> int:
 
 
 def _split(
-    session: Session, address: ChipAddress, model: CardModel | None, root: Path, mode: str
+    session: Session,
+    address: ChipAddress,
+    model: CardModel | None,
+    root: Path,
+    mode: str,
+    ids: tuple[int, ...],
 ) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
-    """Return totals, profiles, and why there are none."""
-    try:
-        reported = vnpus.total(session, address)
-    except HardwareError as error:
-        # A chip that has vNPUs, or may answer later, must not pass for one without: what is on it would count as gone.
-        if isinstance(error, Busy | Lost) or (model is not None and not isinstance(error, Unsupported)):
-            raise
-        _log.info("ascend.no_vnpus", card=address.name, error=str(error))
+    """Return totals, profiles, and why there are none.
+
+    Raises HardwareError when nobody knows whether there are vNPUs: with some on it the chip must not be given away whole.
+    """
+    reported = vnpus.total(session, address)
+    if reported is None:
+        if model is not None and any((root / "dev" / f"vdavinci{number}").exists() for number in ids):
+            raise HardwareError(
+                f"{address.name}: its driver says that it has no vNPUs, and device files of some are there"
+            )
+        _log.info("ascend.no_vnpus", card=address.name)
         return {}, (), "NotSupported"
     known = model.totals if model is not None else {}
     totals = {key: reported.get(key, known.get(key, 0)) for key in (*reported, *known)}
