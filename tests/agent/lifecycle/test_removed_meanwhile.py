@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ async def test_it_is_not_published(
     """A static device would be allocated that is gone; with `--foreign quarantine` the card would be shut."""
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
-        node.partition("p1", **({"origin": "Layout", "holder": LAYOUT} if layout else {}))
+        spec: dict[str, Any] = {"origin": "Layout", "holder": LAYOUT} if layout else {}
+        node.partition("p1", **spec)
         await node.work()
         held = HeldClaims(node.context)
         await held.check()
