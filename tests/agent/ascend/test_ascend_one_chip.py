@@ -1,11 +1,13 @@
 """One chip that cannot be read, or has died, is that chip's matter: the others keep their names' worth, and nothing is taken for gone."""
 
 import itertools
+import time
 from dataclasses import replace
 
 import pytest
 
 from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.values import UNCUT, Card, Health
 from apportion.errors import HardwareError, Lost
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
@@ -73,6 +75,26 @@ def test_where_no_vnpu_has_a_device_file_a_chip_may_say_that_it_makes_none(node:
     node.fake.fail("dcmi_get_device_info", -8255, times=-1)
     assert [card.attributes[UNCUT] for card in node.backend.devices()] == ["NotSupported"] * 2
     assert not node.backend.incomplete()
+
+
+@pytest.mark.parametrize("call", ["*", "dcmi_get_device_hbm_info"])
+def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
+    node_with: Nodes, call: str
+) -> None:
+    """The others are served; what is on those that hang is unknown until they answer."""
+    node = node_with(["910B4"] * 4)
+    for card in (0, 2):
+        node.fake.hang(call, card=card)
+    fresh = AscendBackend(node.root, calls=CardCalls(0.3))
+    began = time.monotonic()
+    assert [card.name for card in fresh.devices()] == ["npu-1", "npu-3"]
+    assert time.monotonic() - began < 2
+    assert fresh.incomplete()
+    with pytest.raises(Lost, match="npu-0: 2 of the node's chips did not answer"):
+        fresh.partitions_of("npu-0")
+    node.fake.drop_rules()
+    while len(fresh.devices()) < 4:
+        assert time.monotonic() - began < 10
 
 
 def test_a_card_that_does_not_say_how_many_chips_it_has_is_left_out_alone(node: Node) -> None:
