@@ -219,6 +219,23 @@ def test_a_claim_for_more_than_32_devices_is_too_much() -> None:
         allocate(state, Demand((claim("c", device_request(count=33)),)))
 
 
+def test_selectors_of_more_characters_than_are_compiled_in_a_moment_are_broken_input() -> None:
+    """The API allows a claim thousands of 10,240 characters; what is repeated counts once."""
+    state = fleet(8)
+    long = [{"cel": {"expression": "1 == 1 && " * 1000 + f"{number} < 9"}} for number in range(4)]
+    fits = Demand(
+        (claim("c", device_request("r", selectors=long[:3]), device_request("s", selectors=long[:3])),)
+    )
+    assert chosen(state, fits).node
+
+    exceeds = claim("d", device_request("r"), device_request("s", selectors=[long[3]]))
+    with pytest.raises(
+        BrokenInput, match=r"claim ns/d, request s: with selector #0 .* 32768 characters"
+    ) as caught:
+        allocate(state, Demand((*fits.claims, exceeds)))
+    assert caught.value.field == "spec.devices.requests[1].exactly.selectors[0]"
+
+
 def test_an_allocation_with_more_than_64_configurations_is_too_much() -> None:
     """The limit is 64 entries per allocation, from class and claim together."""
     entry = {"opaque": {"driver": GPU, "parameters": {}}}

@@ -206,6 +206,69 @@ def test_a_pattern_that_would_backtrack_takes_linear_time() -> None:
     assert time.process_time() - start < 5
 
 
+PATTERN = 'device.attributes["d"].x.{}'
+STEPS = f"[{','.join(map(str, range(200)))}]"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "matches('(a?b?c?d?){1000}' + string(i))",
+        "matches('\\\\pL{1000}' + string(i))",
+        "matches('\\\\pL{20}' + string(i))",
+        "find('((((a?){10}){10}){10}|' + string(i) + ')b') == ''",
+    ],
+)
+def test_patterns_whose_programs_are_long_end_at_a_limit(call: str) -> None:
+    """A count or a class of Unicode makes RE2's program a thousand times as long as the pattern, by whose length CEL's cost goes."""
+    program = compile_selector(f"!{STEPS}.exists(i, {PATTERN.format(call)} && i < 0)")
+    holder = Device(driver="d", pool="p", name="n", attributes={"d/x": "abcd" * 16})
+    start = time.process_time()
+    with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+        program.match(holder)
+    assert time.process_time() - start < 1
+
+
+def test_a_search_that_begins_anew_at_each_character_ends_at_a_limit() -> None:
+    """Each search for the next match reads the rest of the text."""
+    longer = "".join([".map(a, a + a + a + a + a + a + a + a)"] * 3)
+    text = f"[{PATTERN.format('lowerAscii()')}]{longer}.exists(a, a.findAll('a.*c|a').size() < 0)"
+    start = time.process_time()
+    with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+        compile_selector(text).match(
+            Device(driver="d", pool="p", name="n", attributes={"d/x": "ab" * 32, "d/y": 1})
+        )
+    assert time.process_time() - start < 1
+
+
+def test_constant_patterns_of_one_selector_are_bounded_together() -> None:
+    """They are compiled with it, whether or not an evaluation reaches them."""
+    calls = [PATTERN.format(f"matches('\\\\pL{{15}}{number}')") for number in range(200)]
+    start = time.process_time()
+    with pytest.raises(SelectorError, match="too large together"):
+        compile_selector(" || ".join(calls))
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "\\\\pL+[-_ ]\\\\pL+\\\\pN+",
+        ".{1,253}",
+        "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+        "(?i)^nvidia (a|h)\\\\d{2,3}",
+    ],
+)
+def test_usual_patterns_are_evaluated_for_many_items(pattern: str) -> None:
+    """The limit is far away from what anybody writes."""
+    holder = Device(driver="d", pool="p", name="n", attributes={"d/x": "nvidia h100" + "x" * 50})
+    calls = PATTERN.format(f"matches('{pattern}')")
+    assert compile_selector(f"[{','.join(['1'] * 50)}].all(i, {calls})").match(holder) is True
+    assert compile_selector(
+        f"[{','.join(['1'] * 20)}].all(i, {calls.replace('matches', 'find')} != '')"
+    ).match(holder)
+
+
 ONES = f"[{','.join(['1'] * 1000)}]"
 
 

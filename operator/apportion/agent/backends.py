@@ -6,7 +6,7 @@ devices, if there is a configuration; and which are awaited, because a driver ma
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from apportion.agent.devices import pci
@@ -105,16 +105,19 @@ def find(
 ) -> Found:
     """Return the backends whose hardware answers, and which others are awaited; `names` as above. Raises BrokenInput.
 
-    `paused`: why NVIDIA's driver is not to be asked; "": it is. `patience`: seconds for each driver; one that hangs is awaited.
+    `paused`: why NVIDIA's driver is not to be asked; "": it is. `patience`: seconds for all drivers together; one that hangs is awaited.
+    Kubelet starts an agent anew that takes more than five minutes.
     """
     there: list[Backend] = []
     absent: list[str] = []
     awaited: dict[str, str] = {}
     known = names or UnkeptNames()
-    for name in _wanted(options):
-        backend = _backend(name, options, known)
-        why = paused if name == PAUSABLE else ""
-        why = why or ("" if isinstance(backend, SimulatedBackend) else _why_absent_in(patience, backend))
+    wanted = {name: _backend(name, options, known) for name in _wanted(options)}
+    real = {name: each for name, each in wanted.items() if not isinstance(each, SimulatedBackend)}
+    asked = {name: each for name, each in real.items() if not (paused and name == PAUSABLE)}
+    why_absent = {PAUSABLE: paused} | _why_absent_within(patience, asked)
+    for name, backend in wanted.items():
+        why = why_absent.get(name, "")
         if not why:
             there.append(backend)
             continue
@@ -152,21 +155,23 @@ def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
         return str(error)
 
 
-def _why_absent_in(seconds: float, backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
-    """As `_why_absent`, in a thread of its own: the cards of other drivers wait no longer than these seconds."""
-    answer: Future[str] = Future()
+def _why_absent_within(
+    seconds: float, asked: Mapping[str, NvmlBackend | AscendBackend | RdmaBackend]
+) -> dict[str, str]:
+    """As `_why_absent`, by name, each in a thread of its own: the cards of other drivers wait no longer than these seconds."""
+    answers: dict[str, Future[str]] = {name: Future() for name in asked}
 
-    def ask() -> None:
+    def ask(name: str) -> None:
         try:
-            answer.set_result(_why_absent(backend))
+            answers[name].set_result(_why_absent(asked[name]))
         except BaseException as error:  # noqa: BLE001 - it goes to who waits
-            answer.set_exception(error)
+            answers[name].set_exception(error)
 
-    threading.Thread(target=ask, name="hardware", daemon=True).start()
-    try:
-        return answer.result(seconds)
-    except TimeoutError:
-        return f"its driver has not answered in {seconds:g} s"
+    for name in asked:
+        threading.Thread(target=ask, args=(name,), name="hardware", daemon=True).start()
+    done, _ = wait(answers.values(), seconds)
+    late = f"its driver has not answered in {seconds:g} s"
+    return {name: answer.result() if answer in done else late for name, answer in answers.items()}
 
 
 def _wanted(options: AgentOptions) -> list[str]:

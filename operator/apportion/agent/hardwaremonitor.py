@@ -137,8 +137,7 @@ class HardwareMonitor:
         await self._events.report(self._inventory.health, self._foreign or ())
 
     async def _check_partitions(self) -> None:
-        live = await self._context.hardware.partitions()
-        rows = self._context.journal.partitions()
+        live, rows = await self._context.looked()
         self._foreign = _foreign(live, rows)
         now = (frozenset((row.place, row.uuid) for row in self._foreign), _gone(live, rows))
         if now != self._before:

@@ -93,19 +93,21 @@ class InventoryBuilder:
     async def build(self) -> NodeInventory:
         """Return what is to be published now; waits until it is known which claims have lost their devices."""
         await self._held.looked.wait()
+        sharing = await self._context.sharing()
+        # Journal and held claims are read at one moment, after all that is waited for.
+        live, rows = await self._context.looked()
         cards = self._context.hardware.cards
-        live = await self._context.hardware.partitions()
         return compose(
             tuple(map(self._described, cards.values())),
             live,
-            self._context.journal.partitions(),
+            rows,
             self._held.rows(),
             self.health,
             frozenset(self._context.unsupported),
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
             failing=self.failing.keys(),
-            sharing=await self._context.sharing(),
+            sharing=sharing,
             strategies=_strategies(self._context.journal.claims()),
             quarantine=self._quarantine,
         )

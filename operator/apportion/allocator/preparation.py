@@ -1,4 +1,4 @@
-"""Preparation: a query's costly selectors, evaluated on every device before the query is first asked, within a budget.
+"""Preparation: a query's long selectors, compiled, and its costly ones, evaluated on every device, before the query is first asked, within a budget.
 
 In: a state, a query. Out: kept results, which the allocator then finds, so that no allocation waits for them; or an Excess,
 when the evaluations cost more than the budget. The API bounds what one evaluation may spend (a million units, a fifth of a
@@ -18,6 +18,8 @@ from apportion.allocator.rules.selectors import Measured, SelectorResults
 from apportion.allocator.state import State
 from apportion.dra.device import Device
 
+AT_ONCE = 2000
+"""Characters of selectors that are compiled while a demand is decided: a twentieth of a second."""
 Work: TypeAlias = Callable[[], None]
 """An evaluation that takes long, and that may run in another thread."""
 
@@ -48,7 +50,10 @@ class Preparation:
     _charged: set[tuple[str, object]] = field(default_factory=set)
 
     def steps(self) -> Iterator[Work | None]:
-        """Evaluate; yields after each evaluation, or yields an evaluation that the caller has to run before it goes on."""
+        """Compile and evaluate; yields after each, or yields an evaluation that the caller has to run before it goes on."""
+        for text in self.query.texts:
+            self.state.selectors(text)
+            yield None
         for slot, row in enumerate(self.query.slots):
             for number, alternative in enumerate(row.alternatives):
                 texts = (*alternative.class_selectors, *alternative.selectors)
@@ -89,9 +94,9 @@ class Preparation:
             yield lambda: made.append(results.measure(device))
         else:
             made.append(results.measure(device))
-        results.keep(device, made[0])
+        measured = results.keep(device, made[0])
         yield None
-        return made[0]
+        return measured
 
     def _charge(self, text: str, read: object, cost: int, place: Place) -> None:
         if not cost or (text, read) in self._charged:
@@ -117,6 +122,12 @@ class Preparation:
             else ErrorCause("request", reason, f"selectors[{nth}]")
         )
         self.excess = NodeError(place.slot, place.alternative, cause)
+
+
+def is_long(state: State, query: Query) -> bool:
+    """Say whether the query's selectors take long to compile, of which nobody has asked before."""
+    fresh = (len(text) for text in query.texts if not state.query_cache.has_compiled(text))
+    return sum(fresh) > AT_ONCE
 
 
 def is_costly(state: State, query: Query) -> bool:

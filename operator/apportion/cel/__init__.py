@@ -12,7 +12,7 @@ The steps, in the order in which a text takes them, and the package of each:
    writes nodes, `fast.calls` the operators and functions with a fast form, `fast.fragments` holds the names they use.
 4. evaluate: `Program.match` runs the fast form; where there is none, or it raises, the precise form decides.
 
-`values` and `types` are CEL's values and static types. `program` also holds the cache of programs by text. Imports point from the end of this
+`values` and `types` are CEL's values and static types. `program` also holds the cache of programs by text, which `kept` bounds. Imports point from the end of this
 list to its start.
 """
 

@@ -1,8 +1,6 @@
 """Compiled selectors and their cache. In: texts. Out: programs, which return match, no match or an error for a device."""
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from apportion.cel.check.checked import Checked, fold_constants
@@ -13,6 +11,7 @@ from apportion.cel.evaluate.device import cel_device
 from apportion.cel.evaluate.precise import Precise, precise
 from apportion.cel.fast.compiler import FastForm, fast_form
 from apportion.cel.fast.cost import worst_cost
+from apportion.cel.kept import Kept
 from apportion.cel.syntax.parse import parse
 from apportion.cel.values import COST_LIMIT, VISITS, CelFailure, CostExceeded, Value, name_of
 from apportion.dra.device import Device
@@ -144,26 +143,27 @@ def _boolean(found: Value) -> bool:
 
 
 class Programs:
-    """A bounded cache of programs by text; the least recently used one is dropped. For one thread."""
+    """A cache of programs by text, bounded by their number and the length of their texts; the least recently used one is dropped. For one thread."""
 
     def __init__(self, most: int = 512) -> None:
         self._forms = _LiteralForms(most)
-        self._cached = lru_cache(most)(self._compile)
+        self._kept: Kept[str, Program | SelectorError] = Kept(most)
 
     def __len__(self) -> int:
-        return self._cached.cache_info().currsize
+        return len(self._kept)
 
     def get(self, text: str) -> Program | SelectorError:
         """Return the program, or the error of compiling it; compiles at most once while the text is kept."""
-        return self._cached(text)
-
-    def _compile(self, text: str) -> Program | SelectorError:
-        # Errors are kept too: a bad selector is asked for as often as a good one, and compiling costs a thousand
-        # times what evaluating costs.
-        try:
-            return self._forms.compile(text)
-        except SelectorError as error:
-            return error.bare()
+        found = self._kept.get(text)
+        if found is None:
+            # Errors are kept too: a bad selector is asked for as often as a good one, and compiling costs a thousand
+            # times what evaluating costs.
+            try:
+                found = self._forms.compile(text)
+            except SelectorError as error:
+                found = error.bare()
+            self._kept.put(text, found, len(text))
+        return found
 
 
 class _LiteralForms:
@@ -174,10 +174,9 @@ class _LiteralForms:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._forms: OrderedDict[tuple[object, tuple[str, ...]], Program] = OrderedDict()
+        self._forms: Kept[tuple[object, tuple[str, ...]], Program] = Kept(most)
         """By frame and by the literals that are not compared. A frame: the text between literals, and their lengths."""
-        self._compared: OrderedDict[object, Collection[int]] = OrderedDict()
+        self._compared: Kept[object, Collection[int]] = Kept(most)
         """Offsets of the compared literals, by frame: the text between literals decides which they are."""
 
     def compile(self, text: str) -> Program:
@@ -200,15 +199,9 @@ class _LiteralForms:
                 return form.with_literals(text, {at: literals[at] for at in compared})
         form = compile_selector(text)
         if form.compared and literals.keys() >= set(form.compared):
-            self._keep(frame, literals, form)
+            self._compared.put(frame, form.compared, len(text))
+            self._forms.put((frame, _others(literals, form.compared)), form, len(text))
         return form
-
-    def _keep(self, frame: object, literals: Mapping[int, str], form: Program) -> None:
-        self._compared[frame] = form.compared
-        self._forms[frame, _others(literals, form.compared)] = form
-        for kept in (self._compared, self._forms):
-            if len(kept) > self._most:
-                kept.popitem(last=False)
 
 
 def _by_offset(parts: Sequence[str]) -> Mapping[int, str]:

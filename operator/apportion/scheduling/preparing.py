@@ -1,4 +1,4 @@
-"""Preparing: costly selectors are evaluated before a demand is decided, a bit of each namespace in turn.
+"""Preparing: long selectors are compiled and costly ones evaluated before a demand is decided, a bit of each namespace in turn.
 
 In: demands that wait. Out: whether a demand may be decided, has to wait for evaluations, or costs too much;
 and steps of work that are done beside the passes (`evaluate`). The verdict about a query that was evaluated
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from apportion.allocator.preparation import Preparation, Work, is_costly
+from apportion.allocator.preparation import Preparation, Work, is_costly, is_long
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -73,11 +73,11 @@ class Preparing:
             self.asked.clear()
 
     def waits(self, demand: WaitingDemand) -> bool:
-        """Say whether selectors of a demand must be evaluated first; raises BrokenInput if they cost too much."""
+        """Say whether selectors of a demand must be compiled or evaluated first; raises BrokenInput if they cost too much."""
         state = self._snapshot.state
         try:
             query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
-            if not is_costly(state, query):
+            if not (is_long(state, query) or is_costly(state, query)):
                 return False
         except Exception:  # noqa: BLE001 - whatever it is, deciding meets it too, and reports it
             return False

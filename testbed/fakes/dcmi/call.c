@@ -50,6 +50,11 @@ int begin(struct call *call, const char *symbol, int card, int device) {
         sleep_microseconds(fault.microseconds);
         if (!statefile_lock()) return call->code = INNER_ERROR, 0;
     }
+    if (fault.hangs != NULL) {
+        if (!wait_out(fault.hangs)) return call->code = INNER_ERROR, 0;
+        call->state = state();
+        call->chip = card != NO_CHIP ? chip_at(call->state, card, device) : NULL;
+    }
     if (fault.action == KILL_BEFORE) raise(SIGKILL);
     call->kill_after = fault.action == KILL_AFTER;
     int code = fault.action == FAIL ? fault.code : refusal(call, symbol);

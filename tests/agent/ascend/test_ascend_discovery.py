@@ -6,7 +6,7 @@ from apportion.agent.backends import backends
 from apportion.agent.devices import models
 from apportion.agent.devices.ascend import templates
 from apportion.agent.devices.ascend.backend import AscendBackend
-from apportion.agent.devices.ascend.chips import version_of
+from apportion.agent.devices.ascend.driverversion import version_of
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import MIB, UNCUT, CardKind, PartitionPlace, Placement
 from apportion.agent.settings import AgentOptions

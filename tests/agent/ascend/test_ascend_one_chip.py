@@ -1,11 +1,14 @@
 """One chip that cannot be read, or has died, is that chip's matter: the others keep their names' worth, and nothing is taken for gone."""
 
+import itertools
+import time
 from dataclasses import replace
 
 import pytest
 
 from apportion.agent.devices.ascend.backend import AscendBackend
-from apportion.agent.devices.values import Card, Health
+from apportion.agent.devices.cardcalls import CardCalls
+from apportion.agent.devices.values import UNCUT, Card, Health
 from apportion.errors import HardwareError, Lost
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 
@@ -26,8 +29,14 @@ def alone(card: Card) -> Card:
     return replace(card, attributes={key: row for key, row in card.attributes.items() if key != "hccsGroup"})
 
 
-@pytest.mark.parametrize("code", [-8005, -8006, -8010, -8012, -77, 12])
-@pytest.mark.parametrize("call", READS)
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        *itertools.product(READS, [-8005, -8006, -8010, -8012, -77, 12]),
+        # These pass for "this chip makes no vNPUs", and it has one.
+        *itertools.product(["dcmi_get_device_info"], [-8001, -8002, -8255]),
+    ],
+)
 def test_a_chip_that_cannot_be_read_is_left_out_and_never_published_as_another(
     node: Node, call: str, code: int
 ) -> None:
@@ -44,6 +53,48 @@ def test_a_chip_that_cannot_be_read_is_left_out_and_never_published_as_another(
     node.fake.drop_rules()
     assert fresh.devices() == whole
     assert fresh.partitions_of("npu-0") == (made,)
+
+
+@pytest.mark.parametrize("code", [-8001, -8002, -8005])
+def test_a_chip_of_an_unknown_model_that_cannot_be_read_is_left_out_too(node_with: Nodes, code: int) -> None:
+    """Somebody's vNPU may be on it. The library's word for a chip that makes none is another one."""
+    node = node_with(["unknown", "910B4"])
+    node.fake.create_by_hand(0, "vir12_4c_32g", 100)
+    node.fake.fail("dcmi_get_device_info", code, card=0, times=-1)
+    assert [card.name for card in node.backend.devices()] == ["npu-1"]
+    assert node.backend.incomplete()
+    node.fake.drop_rules()
+    assert [card.name for card in node.backend.devices()] == ["npu-0", "npu-1"]
+    assert [live.placement.start for live in node.backend.partitions_of("npu-0")] == [100]
+
+
+def test_where_no_vnpu_has_a_device_file_a_chip_may_say_that_it_makes_none(node: Node) -> None:
+    """As in a virtual machine, which has whole chips. It is published whole."""
+    for file in (node.root / "dev").glob("vdavinci*"):
+        file.unlink()
+    node.fake.fail("dcmi_get_device_info", -8255, times=-1)
+    assert [card.attributes[UNCUT] for card in node.backend.devices()] == ["NotSupported"] * 2
+    assert not node.backend.incomplete()
+
+
+@pytest.mark.parametrize("call", ["*", "dcmi_get_device_hbm_info"])
+def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
+    node_with: Nodes, call: str
+) -> None:
+    """The others are served; what is on those that hang is unknown until they answer."""
+    node = node_with(["910B4"] * 4)
+    for card in (0, 2):
+        node.fake.hang(call, card=card)
+    fresh = AscendBackend(node.root, calls=CardCalls(0.3))
+    began = time.monotonic()
+    assert [card.name for card in fresh.devices()] == ["npu-1", "npu-3"]
+    assert time.monotonic() - began < 2
+    assert fresh.incomplete()
+    with pytest.raises(Lost, match="npu-0: 2 of the node's chips did not answer"):
+        fresh.partitions_of("npu-0")
+    node.fake.drop_rules()
+    while len(fresh.devices()) < 4:
+        assert time.monotonic() - began < 10
 
 
 def test_a_card_that_does_not_say_how_many_chips_it_has_is_left_out_alone(node: Node) -> None:

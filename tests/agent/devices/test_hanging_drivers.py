@@ -13,6 +13,7 @@ from apportion.agent.backends import Found, find
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
@@ -48,6 +49,25 @@ def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(
     found = find(options, patience=0.1)
     assert (found.backends, found.absent) == ((), ("ascend",))
     assert found.awaited == {"npu": "ascend: its driver has not answered in 0.1 s"}
+
+
+def test_several_drivers_that_hang_are_waited_for_together(
+    tmp_path: Path, answers: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they take longer than kubelet gives an agent to start, which it would kill for ever."""
+    for backend in (NvmlBackend, RdmaBackend):
+        monkeypatch.setattr(backend, "present", lambda _: answers.wait(10))
+    began = time.monotonic()
+    found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
+    assert time.monotonic() - began < 0.6
+    assert found.absent == ("nvml", "ascend", "rdma")
+
+
+def test_a_driver_that_is_not_to_be_asked_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is about to be exchanged."""
+    monkeypatch.setattr(NvmlBackend, "present", lambda _: pytest.fail("asked"))
+    found = find(AgentOptions("n", backend="nvml", host_root=tmp_path), paused="it is exchanged")
+    assert (found.backends, found.absent) == ((), ("nvml",))
 
 
 @pytest.mark.slow

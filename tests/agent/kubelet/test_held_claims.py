@@ -56,6 +56,30 @@ async def test_a_claim_that_has_a_device_of_that_name_on_another_node_has_lost_t
         assert [row.uid for row in claims.rows()] == held
 
 
+@pytest.mark.parametrize("starts", [False, True], ids=["runs", "starts"])
+async def test_an_old_answer_does_not_free_a_device_that_its_claim_has_lost(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch, *, starts: bool
+) -> None:
+    """The cache of an API server that lags behind still shows the claim here; the device would go to the next pod beside running containers."""
+    shown = {"": on("other"), "0": on("n" if starts else "other")}
+
+    async def get(*_: object, resourceVersion: str = "", **__: str) -> Object:  # noqa: N803 - the API's name
+        return shown[resourceVersion]
+
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0")
+        monkeypatch.setattr(node.api, "get", get)
+        claims = HeldClaims(node.context)
+        await claims.check()
+        assert [row.uid for row in claims.rows()] == ["c"]
+        shown["0"] = on("n")
+        await claims.check()
+        assert [row.uid for row in claims.rows()] == ["c"]
+        shown[""] = on("n")
+        await claims.check()
+        assert claims.rows() == ()
+
+
 async def test_a_preparation_is_undone_whose_claim_went_to_another_node(
     tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,14 @@
 """One GPU whose driver calls do not return costs nobody the others."""
 
 import threading
+import time
 
 import pynvml
 import pytest
 
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.values import Health, PartitionPlace, Placement
 from apportion.errors import HardwareError, Lost
 from testbed.eventually import eventually
@@ -84,6 +87,31 @@ async def test_a_gpu_that_does_not_answer_is_sick_and_keeps_what_was_seen_on_it(
 
     await eventually(well)
     assert len(await hardware.partitions_of("gpu-1")) == 1
+
+
+@pytest.mark.parametrize("call", ["*", "nvmlDeviceGetMemoryInfo"])
+async def test_gpus_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
+    node_with: Nodes, call: str
+) -> None:
+    """The others are served. Those that hang are neither gone nor asked by one more thread each time, and there when they answer."""
+    node = node_with(["H100-80GB"] * 4)
+    for card in (0, 2):
+        node.fake.hang(call, card=card)
+    backend = NvmlBackend(node.root, calls=CardCalls(0.3))
+    hardware = Hardware([backend])
+    began = time.monotonic()
+    assert set(await hardware.discover()) == {"gpu-1", "gpu-3"}
+    assert time.monotonic() - began < 2
+    assert hardware.incomplete
+    with pytest.raises(Lost, match="gpu-0: it was not found when GPUs were looked for"):
+        await hardware.partitions_of("gpu-0")
+    waiting = threading.active_count()
+    for _ in range(3):
+        assert set(await hardware.discover()) == {"gpu-1", "gpu-3"}
+    assert threading.active_count() <= waiting + 2
+    node.fake.drop_rules()
+    await eventually(hardware.discover, lambda found: set(found) == {f"gpu-{index}" for index in range(4)})
+    assert not hardware.incomplete
 
 
 @pytest.mark.slow

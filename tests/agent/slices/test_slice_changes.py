@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.slices.changes import Owner, SliceChanges, slice_changes, slice_name
 from apportion.agent.slices.nodeinventory import NodeInventory, held_for
-from apportion.agent.slices.pool import DriverPool, pools
+from apportion.agent.slices.pool import DriverPool, SliceContent, pools
 from tests.agent.places import DRIVERS, H100, MakeBackend, partition_place
 
 BY_HAND = Owner("node-a", "uid-of-node-a")
@@ -125,3 +127,29 @@ def test_names_of_slices_stay_within_253_characters() -> None:
     other = slice_name("n" * 252 + "m", "gpu.apportion.dev", "card-00-00")
     assert len(long) <= 253
     assert long != other
+
+
+LABELS = st.from_regex(r"[ab](-?[ab]){0,3}", fullmatch=True)
+
+
+@given(st.tuples(LABELS, LABELS), st.tuples(LABELS, LABELS))
+@example(("a", "b-c"), ("a-b", "c"))
+@example(("n1-fpga", "card.example.com"), ("n1", "fpga-card.example.com"))
+def test_no_two_nodes_or_drivers_give_a_slice_one_name(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """The second could not be made, and its devices never come."""
+    assert (slice_name(*one, "devices-00") == slice_name(*other, "devices-00")) is (one == other)
+
+
+def test_slices_that_an_agent_of_before_has_named_without_a_hash_stay() -> None:
+    """No device is away for a moment, or there twice; what comes later has a name of its own."""
+    contents = tuple(SliceContent(f"devices-0{number}", "devices", ()) for number in range(2))
+    first = DriverPool("fpga-card.example.com", contents[:1])
+    live = server(slice_changes(first, [], BY_HAND))
+    live[0]["metadata"]["name"] = "node-a-fpga-card.example.com-devices-00"
+    assert not slice_changes(first, live, BY_HAND)
+    both = server(slice_changes(DriverPool(first.driver, contents), live, BY_HAND), live)
+    assert {item["metadata"]["name"] for item in both} == {
+        "node-a-fpga-card.example.com-devices-00",
+        slice_name("node-a", first.driver, "devices-01"),
+    }
+    assert shape(both) == {(2, 2)}

@@ -78,9 +78,10 @@ class HeldClaims:
             key = (row.uid, row.driver)
             try:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
-                claim = await read(self._context.client, ref, latest=False)
-                if key not in self._lost and not still_allocated(claim, row):
-                    # The first answer came from the API server's cache, which may be old: read again before acting.
+                # The API server's cache may be old: by what it says nobody loses devices, and those that were lost do not become free.
+                latest = key in self._lost or not self.looked.is_set()
+                claim = await read(self._context.client, ref, latest=latest)
+                if not latest and not still_allocated(claim, row):
                     claim = await read(self._context.client, ref)
             except ApportionError as error:
                 silent |= isinstance(error, Unreachable)

@@ -7,7 +7,7 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
-from apportion.agent.rows import ClaimRow
+from apportion.agent.rows import ClaimRow, PartitionRow
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
@@ -132,6 +132,17 @@ class AgentContext:
                 found[row.place] = replace(untold, profile=row.place.profile)
         return found
 
+    async def looked(self) -> tuple[tuple[LivePartition, ...], dict[str, PartitionRow]]:
+        """Return what exists on all cards, without what was removed during the look, and the rows to compare it with.
+
+        A look takes seconds where a card is slow. What others lost meanwhile has no row any more, and would pass for a person's partition.
+        """
+        before = self.journal.partitions()
+        live = await self.hardware.partitions()
+        rows = self.journal.partitions()
+        removed = _marks(before) - _marks(rows)
+        return tuple(found for found in live if (found.place, found.uuid) not in removed), rows
+
     def is_anothers(self, uid: str, found: LivePartition) -> bool:
         """Say whether a partition was made for another Partition than this UID's, as its row says."""
         rows = self.journal.partitions_of(found.card)
@@ -150,6 +161,10 @@ class AgentContext:
             if any(device.device == card and not device.admin for device in row.devices):
                 return row
         return None
+
+
+def _marks(rows: Mapping[str, PartitionRow]) -> set[tuple[PartitionPlace, str]]:
+    return {(row.place, row.uuid) for row in rows.values()}
 
 
 async def _locked(path: Path, card: str) -> int:

@@ -45,8 +45,15 @@ class SliceChanges:
 
 def slice_changes(pool: DriverPool, live: Sequence[Json], owner: Owner, *, newest: int = 0) -> SliceChanges:
     """Compare a pool with its live slices. `newest` is the highest generation that this agent ever wrote."""
-    wanted = {slice_name(owner.name, pool.driver, content.key): content for content in pool.contents}
     here = {item["metadata"]["name"]: item for item in live}
+    # An agent of before gave names without a hash: what has one keeps it, so that no device is away for a moment.
+    former = {content.key: _plain_name(owner.name, pool.driver, content.key) for content in pool.contents}
+    wanted = {
+        former[content.key]
+        if former[content.key] in here
+        else slice_name(owner.name, pool.driver, content.key): content
+        for content in pool.contents
+    }
     generations = {int(item["spec"]["pool"].get("generation", 0)) for item in live}
     generation = max(generations, default=0)
     gone = tuple(item for name, item in here.items() if name not in wanted)
@@ -75,12 +82,17 @@ def slice_changes(pool: DriverPool, live: Sequence[Json], owner: Owner, *, newes
 
 
 def slice_name(node: str, driver: str, key: str) -> str:
-    """Return the name of a slice: readable, and a hash where the parts are too long together."""
-    name = f"{node}-{driver}-{key}"
-    if len(name) <= _LONGEST_NAME:
-        return name
+    """Return the name of a slice: readable, and with a hash where the parts are too long together, or may be those of another node.
+
+    `a` with `b-c` reads as `a-b` with `c`; a driver without a hyphen is no end of another one's name.
+    """
     mark = hashlib.sha256(f"{node}/{driver}".encode()).hexdigest()[:16]
-    return f"{node[:150].rstrip('.-')}-{mark}-{key}"
+    name = f"{node}-{driver}-{mark}-{key}" if "-" in driver else _plain_name(node, driver, key)
+    return name if len(name) <= _LONGEST_NAME else f"{node[:150].rstrip('.-')}-{mark}-{key}"
+
+
+def _plain_name(node: str, driver: str, key: str) -> str:
+    return f"{node}-{driver}-{key}"
 
 
 def _same(content: SliceContent, live: Json, owner: Owner) -> bool:

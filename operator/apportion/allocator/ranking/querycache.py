@@ -16,6 +16,7 @@ from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorResults, Selectors
 from apportion.allocator.search.scorer import Scorer, Strategy
+from apportion.cel.kept import Kept
 
 MOST_QUERIES = 256
 """Queries whose rankings are kept."""
@@ -36,7 +37,7 @@ class QueryCache:
     def __init__(self, selectors: Selectors, node_classes: NodeClasses) -> None:
         self._selectors = selectors
         self._node_classes = node_classes
-        self._results: OrderedDict[str, SelectorResults] = OrderedDict()
+        self._results: Kept[str, SelectorResults] = Kept(MOST_TEXTS)
         self._rankings: OrderedDict[tuple[MatchSignature, str, bool, object], Ranking] = OrderedDict()
         self._shared: Memo[Query, bool] = Memo(MOST_TEXTS)
         self._signatures: Memo[Query, tuple[int, MatchSignature]] = Memo(MOST_TEXTS)
@@ -125,13 +126,16 @@ class QueryCache:
         if len(self._rankings) > MOST_QUERIES:
             self._rankings.popitem(last=False)
 
+    def has_compiled(self, text: str) -> bool:
+        """Say whether the results of a selector are kept, and so its program."""
+        return text in self._results
+
     def selectors(self, text: str) -> SelectorResults:
         """Return the results of a selector."""
         found = self._results.get(text)
         if found is None:
-            found = self._results[text] = SelectorResults(self._selectors, text)
-            if len(self._results) > MOST_TEXTS:
-                self._results.popitem(last=False)
+            found = SelectorResults(self._selectors, text)
+            self._results.put(text, found, len(text))
         return found
 
     def _signature(self, query: Query) -> MatchSignature:

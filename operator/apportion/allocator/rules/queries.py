@@ -6,6 +6,7 @@ are found by two ids instead of their text.
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import Final
 
 from apportion.allocator.memo import keep
 from apportion.allocator.rules.features import Features
@@ -13,9 +14,13 @@ from apportion.allocator.rules.query import Query, read_query
 from apportion.dra.claim import Claim, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
 
 MOST = 4096
 """Queries kept by text, and as many by identity."""
+LONGEST: Final = 32_768
+"""Characters of all selectors of the claims that are decided together, each text once. The API bounds one selector (10,240), and allows a
+claim thousands; this many compile in a second or two."""
 
 
 class Queries:
@@ -48,11 +53,29 @@ class Queries:
         text = _text_of(claims, tolerations)
         query = self._by_text.get(text)
         if query is None:
+            _check_selectors(claims)
             query = keep(self._by_text, text, read_query(claims, classes, features, tolerations), MOST)
         # Slots and constraints are kept, so that their ids are not used for other objects.
         used = tuple([(claim.slots, claim.constraints) for claim in claims])
         keep(self._by_identity, ids, (used, query), MOST)
         return query
+
+
+def _check_selectors(claims: Sequence[Claim]) -> None:
+    """Raise BrokenInput at the selector with which those of the claims are longer than LONGEST."""
+    seen: set[str] = set()
+    length = 0
+    for claim in claims:
+        for request in (each for slot in claim.slots for each in slot.alternatives):
+            for number, text in enumerate(request.selectors):
+                length += 0 if text in seen else len(text)
+                seen.add(text)
+                if length > LONGEST:
+                    raise BrokenInput(
+                        f"claim {claim.key}, request {request.name}: with selector #{number} those of the pod's claims"
+                        f" have more than {LONGEST} characters",
+                        field=f"{request.at}.selectors[{number}]",
+                    )
 
 
 _request_fields = attrgetter(

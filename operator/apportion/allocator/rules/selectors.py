@@ -13,6 +13,8 @@ from apportion.errors import SelectorError
 
 MOST = 8192
 """Results kept per selector; a selector that reads a UUID has one per device."""
+MOST_ERRORS = 64
+"""Different errors kept per selector, each once for all devices; an error can have a value of the device in its text."""
 CHEAP = 2000
 """Cost units of one evaluation up to which nobody counts: some ten microseconds, on every device of a large cluster."""
 HEAVY = 300_000
@@ -58,7 +60,7 @@ class Selectors(Protocol):
 class SelectorResults:
     """Results of one selector text, by the values that it reads."""
 
-    __slots__ = ("_kept", "_measured", "_names", "_program", "_text", "costly", "heavy")
+    __slots__ = ("_errors", "_kept", "_measured", "_names", "_program", "_text", "costly", "heavy")
 
     def __init__(self, selectors: Selectors, text: str) -> None:
         self._text = text
@@ -68,6 +70,8 @@ class SelectorResults:
         self._kept: dict[tuple[object, ...], bool | SelectorError] = {}
         self._measured: Memo[object, tuple[Device, Measured]] = Memo(MOST)
         """By what is read, or by the device's parts where everything may be; the device keeps the ids of its parts in use."""
+        self._errors: dict[str, SelectorError] = {}
+        """By text, and as the last one that which stands for all others."""
         bound = 0 if isinstance(self._program, SelectorError) else self._program.bound
         self.costly = bound > CHEAP
         """Whether an evaluation may cost so much that it is counted."""
@@ -91,7 +95,9 @@ class SelectorResults:
         if device.unsupported:
             # Upstream's conversion of a device to CEL fails as a whole on an attribute of an unknown type.
             name = device.unsupported[0]
-            return SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
+            return self._same(
+                SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
+            )
         if self._names is None:
             return self._run(self._program, device)
         key = self._key(self._names, device)
@@ -127,17 +133,32 @@ class SelectorResults:
             return self._program, 0
         return self._program.measure(device)
 
-    def keep(self, device: Device, measured: Measured) -> None:
-        """Keep what was measured."""
+    def keep(self, device: Device, measured: Measured) -> Measured:
+        """Keep what was measured, and return it as it is kept."""
+        if isinstance(measured[0], SelectorError):
+            measured = self._same(measured[0]), measured[1]
         self._measured[self.read_of(device)] = device, measured
         if self._names is not None:
             keep(self._kept, self._key(self._names, device), measured[0], MOST)
+        return measured
 
     def _run(self, program: Selector, device: Device) -> bool | SelectorError:
         try:
             return program.match(device)
         except SelectorError as error:
-            return error.bare()
+            return self._same(error.bare())
+
+    def _same(self, error: SelectorError) -> SelectorError:
+        """Return the kept error with this text; slices keep one for each device."""
+        text = str(error)
+        found = self._errors.get(text)
+        if found is None and len(self._errors) >= MOST_ERRORS:
+            text, first = "", next(iter(self._errors))
+            found = self._errors.get(text)
+            error = SelectorError(f"{first} (one of more than {MOST_ERRORS} errors, by device)")
+        if found is None:
+            found = self._errors[text] = error
+        return found
 
     def _key(self, names: tuple[tuple[str, str], ...], device: Device) -> tuple[object, ...]:
         key: list[object] = []

@@ -7,18 +7,26 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from apportion.cel.check.checked import Checked, Resolved
-from apportion.cel.library.regexes import compiled
+from apportion.cel.library.regexes import visit
 from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
 from apportion.cel.syntax.parse import error_at
 from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, Node, children
 from apportion.cel.types import Type, unwrapped
-from apportion.cel.values import CelFailure
+from apportion.cel.values import VISITS, CelFailure, CostExceeded
+
+
+def _pattern(pattern: str) -> None:
+    try:
+        visit(pattern, 0)
+    except CostExceeded:
+        raise CelFailure("the patterns of this selector are too large together") from None
+
 
 _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
-    ("matches", 1): compiled,
-    ("find", 1): compiled,
-    ("findAll", 1): compiled,
+    ("matches", 1): _pattern,
+    ("find", 1): _pattern,
+    ("findAll", 1): _pattern,
     ("duration", 0): parse_duration,
     ("timestamp", 0): parse_timestamp,
 }
@@ -28,6 +36,7 @@ def check_literals(text: str, checked: Checked) -> None:
     """Raise SelectorError for the first constant that always fails."""
     # A loop, as chains may be longer than the stack. The flag marks nodes inside a call of `format`, whose argument list
     # may be mixed.
+    VISITS.restart()
     waiting = [(checked.root, False)]
     while waiting:
         node, exempt = waiting.pop()

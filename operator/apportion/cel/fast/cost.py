@@ -7,17 +7,17 @@ from typing import Final, NamedTuple
 
 from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.evaluate.device import LONGEST_LIST, LONGEST_TEXT
+from apportion.cel.library.regexes import is_large
 from apportion.cel.syntax.tree import Ident, ListLiteral, Macro, Node, Select, children
 from apportion.cel.values import COST_LIMIT, Value
 
 _ATTRIBUTE: Final = (LONGEST_TEXT, LONGEST_LIST * LONGEST_TEXT)
 """Largest size and weight of a value that a device holds; weight counts everything inside."""
+_REGEXES: Final = frozenset({"matches", "find", "findAll"})
 _SQUARE: Final = frozenset(
     {
+        *_REGEXES,
         "contains",
-        "matches",
-        "find",
-        "findAll",
         "distinct",
         "sort",
         "sets.contains",
@@ -101,6 +101,9 @@ class _Bound:
             if any(one.grows for one in overloads):
                 # Its result may be of any size, and so may all that is done with that cost.
                 total += COST_LIMIT
+            elif name in _REGEXES and _is_large(resolved, self._checked):
+                # Only the precise form may run it: that counts its work each time.
+                total += COST_LIMIT
             elif name in _SQUARE:
                 product = 1
                 for part in parts:
@@ -132,6 +135,11 @@ class _Bound:
             weight,
             max(source.item, bodies[-1].size, bodies[-1].item),
         )
+
+
+def _is_large(resolved: Resolved, checked: Checked) -> bool:
+    pattern = checked.constants.get(resolved.args[1])
+    return type(pattern) is str and is_large(pattern)
 
 
 def _is_look_up(resolved: Resolved) -> bool:

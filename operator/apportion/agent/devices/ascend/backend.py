@@ -25,6 +25,7 @@ from apportion.agent.devices.ascend.session import (
 )
 from apportion.agent.devices.ascend.structures import AUTO, CreatedVdevice, VdeviceRequest
 from apportion.agent.devices.ascend.vnpus import Vnpu
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.lastseen import LastSeen
 from apportion.agent.devices.values import (
     Card,
@@ -48,10 +49,20 @@ _NO_REASON = frozenset({INVALID_PARAMETER, INNER_ERROR})
 class AscendBackend:
     """The Ascend NPUs of this node."""
 
-    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = lambda _: None) -> None:
-        """`root` is where the host's /sys, /dev and /usr are; `at` is called between two driver calls, for crash tests."""
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        at: Callable[[str], None] = lambda _: None,
+        calls: CardCalls | None = None,
+    ) -> None:
+        """`root` is where the host's /sys, /dev and /usr are; `at` is called between two driver calls, for crash tests.
+
+        `calls` ask chips at discovery.
+        """
         self._root = root
         self._at = at
+        self._calls = calls or CardCalls()
         self._session = Session(root)
         self._monitor = HealthMonitor(self._session)
         self._chips: dict[str, Chip] = {}
@@ -69,7 +80,7 @@ class AscendBackend:
         A chip that does not answer costs no other chip anything: one that was found before stays, and a later discovery asks for it.
         """
         self._looked = True
-        chips, self._left_out = discover(self._session, self._root)
+        chips, self._left_out = discover(self._session, self._root, self._calls)
         before = self._chips.values()
         kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
         self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}

@@ -4,10 +4,10 @@ In: a session, the root of the host's file system. Out: chips: each a card with 
 named by its physical id, which is also in the name of its device file.
 """
 
-import re
 from collections.abc import Mapping
-from ctypes import byref, c_char, c_int, c_uint
+from ctypes import byref, c_int, c_uint
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,9 @@ import structlog
 
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
+from apportion.agent.devices.ascend.driverversion import driver_version
 from apportion.agent.devices.ascend.ranktable import addresses
-from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session, refusal
+from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
     DDIE,
@@ -31,11 +32,12 @@ from apportion.agent.devices.ascend.structures import (
     PodInfo,
 )
 from apportion.agent.devices.ascend.vnpus import ChipAddress
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.values import MIB, UNCUT, Card, CardKind, CounterAmounts, Location, Profile
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
-from apportion.errors import BrokenInput, Busy, HardwareError, Lost, Unsupported
+from apportion.errors import BrokenInput, HardwareError
 
 _log = structlog.get_logger()
 
@@ -73,20 +75,23 @@ class Chip:
         return self.card.name
 
 
-def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], tuple[DcmiAddress, ...]]:
+def discover(
+    session: Session, root: Path, calls: CardCalls
+) -> tuple[tuple[Chip, ...], tuple[DcmiAddress, ...]]:
     """Look at every chip, in the order of their physical ids; returns them, and where chips are that do not answer."""
-    version = _driver_version(session)
+    version = driver_version(session)
     mode = _mode(session)
-    found = []
-    places, left_out = _addresses(session)
+    places, left_out = _addresses(session, calls)
     nics = addresses(root)
-    for card, device in places:
-        try:
-            found.append(_with_address(_chip(session, card, device, root, version, mode), nics))
-        except HardwareError as error:
+    found = []
+    looks = {place: partial(_chip, session, *place, root, version, mode) for place in places}
+    for place, chip in calls.ask("chip", looks).items():
+        if isinstance(chip, Exception):
             # The others work; this one may answer after a reset, and a later discovery finds it.
-            _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
-            left_out.append((card, device))
+            _log.warning("ascend.chip_left_out", card=place[0], device=place[1], error=str(chip))
+            left_out.append(place)
+        else:
+            found.append(_with_address(chip, nics))
     found.sort(key=lambda chip: chip.phy)
     nodes = [
         topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
@@ -100,7 +105,7 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], tuple[Dcmi
     return tuple(found), tuple(left_out)
 
 
-def _addresses(session: Session) -> tuple[list[DcmiAddress], list[DcmiAddress]]:
+def _addresses(session: Session, calls: CardCalls) -> tuple[list[DcmiAddress], list[DcmiAddress]]:
     """Return where chips are, and the first chip of each card that does not say how many it has."""
     count = c_int()
     cards = (c_int * MOST_CARDS)()
@@ -108,18 +113,23 @@ def _addresses(session: Session) -> tuple[list[DcmiAddress], list[DcmiAddress]]:
         session.call("dcmiv2_get_device_list", cards, byref(count), MOST_CARDS)
         return [(device, device) for device in cards[: count.value]], []
     session.call("dcmi_get_card_list", byref(count), cards, MOST_CARDS)
+    counts = calls.ask("card", {card: partial(_count, session, card) for card in cards[: count.value]})
     found, left_out = [], []
-    for card in cards[: count.value]:
-        chips, mcu, cpu = c_int(), c_int(), c_int()
-        # Behind the chips comes the card's controller, which is none.
-        code = session.ask("dcmi_get_device_id_in_card", card, byref(chips), byref(mcu), byref(cpu))
-        if code == 0:
-            found += [(card, device) for device in range(chips.value)]
-        else:
-            error = refusal(code, "dcmi_get_device_id_in_card", f"card {card}")
-            _log.warning("ascend.card_left_out", card=card, error=str(error))
+    for card, chips in counts.items():
+        if isinstance(chips, Exception):
+            _log.warning("ascend.card_left_out", card=card, error=str(chips))
             left_out.append((card, 0))
+        else:
+            found += [(card, device) for device in range(chips)]
     return found, left_out
+
+
+def _count(session: Session, card: int) -> int:
+    chips, mcu, cpu = c_int(), c_int(), c_int()
+    # Behind the chips comes the card's controller, which is none.
+    arguments = card, byref(chips), byref(mcu), byref(cpu)
+    session.call("dcmi_get_device_id_in_card", *arguments, about=f"card {card}")
+    return chips.value
 
 
 def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, mode: str) -> Chip:
@@ -132,7 +142,8 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     memory = _memory(session, address)
     board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
     model = models.of_chip(chip, board, memory)
-    totals, profiles, reason = _split(session, address, model, root, mode)
+    ids = _ids(phy, model, chip)
+    totals, profiles, reason = _split(session, address, model, root, mode, ids)
     # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
     attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
@@ -152,7 +163,7 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
             capacity=capacity,
             totals=totals if profiles else {},
             profiles=profiles,
-            instance_ids=_ids(phy, model, chip) if profiles else (),
+            instance_ids=ids if profiles else (),
         ),
         address=address,
         phy=phy,
@@ -185,16 +196,24 @@ def _memory(session: Session, address: ChipAddress) -> int:
 
 
 def _split(
-    session: Session, address: ChipAddress, model: CardModel | None, root: Path, mode: str
+    session: Session,
+    address: ChipAddress,
+    model: CardModel | None,
+    root: Path,
+    mode: str,
+    ids: tuple[int, ...],
 ) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
-    """Return totals, profiles, and why there are none."""
-    try:
-        reported = vnpus.total(session, address)
-    except HardwareError as error:
-        # A chip that has vNPUs, or may answer later, must not pass for one without: what is on it would count as gone.
-        if isinstance(error, Busy | Lost) or (model is not None and not isinstance(error, Unsupported)):
-            raise
-        _log.info("ascend.no_vnpus", card=address.name, error=str(error))
+    """Return totals, profiles, and why there are none.
+
+    Raises HardwareError when nobody knows whether there are vNPUs: with some on it the chip must not be given away whole.
+    """
+    reported = vnpus.total(session, address)
+    if reported is None:
+        if model is not None and any((root / "dev" / f"vdavinci{number}").exists() for number in ids):
+            raise HardwareError(
+                f"{address.name}: its driver says that it has no vNPUs, and device files of some are there"
+            )
+        _log.info("ascend.no_vnpus", card=address.name)
         return {}, (), "NotSupported"
     known = model.totals if model is not None else {}
     totals = {key: reported.get(key, known.get(key, 0)) for key in (*reported, *known)}
@@ -221,26 +240,6 @@ def _mode(session: Session) -> str:
     if code == 0 and mode.value != 0:
         return _VM_MODE
     return _NOT_PERMITTED if code == NOT_PERMITTED else ""
-
-
-def _driver_version(session: Session) -> Semver | None:
-    out = (c_char * 64)()
-    if session.ask("dcmi_get_driver_version", out, len(out)) != 0:
-        return None
-    return version_of(out.value.decode(errors="replace"))
-
-
-def version_of(text: str) -> Semver | None:
-    """Read a driver's version: `24.1.rc3` -> 24.1.0-rc3, `25.0.rc1.1` -> 25.0.0-rc1.1, `23.0.7` -> 23.0.7."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.?([A-Za-z][\w.]*))?", text)
-    if found is None:
-        return None
-    major, minor, patch, rest = found.groups()
-    tail = "-" + rest.replace("_", "-").strip(".") if rest else ""
-    try:
-        return Semver.parse(f"{int(major)}.{int(minor)}.{int(patch or 0)}{tail.lower()}")
-    except BrokenInput:
-        return Semver.parse(f"{int(major)}.{int(minor)}.{int(patch or 0)}")
 
 
 def _super_pod(session: Session, address: ChipAddress) -> dict[str, Scalar]:

@@ -28,6 +28,7 @@ MISSING: Final = -99998
 """A code of our own: this library has no such function."""
 
 _LIBRARY: Final = "libdcmi.so"
+_INFO: Final = "dcmi_get_device_info"
 _FOLDER: Final = "usr/local/dcmi"
 _TEXTS: Mapping[int, str] = {
     INVALID_PARAMETER: "invalid parameter",
@@ -117,10 +118,12 @@ class Session:
 
     def info(self, card: int, device: int, main: int, sub: int, out: S, *, about: str) -> S:
         """Fill a structure from dcmi_get_device_info."""
-        size = c_uint(ctypes.sizeof(out))
-        function = "dcmi_get_device_info"
-        self.call(function, card, device, c_int(main), c_uint(sub), byref(out), byref(size), about=about)
+        self.call(_INFO, *_info(card, device, main, sub, out), about=about)
         return out
+
+    def informs(self, card: int, device: int, main: int, sub: int, out: Structure, *, about: str) -> bool:
+        """Fill a structure as `info` does; returns whether driver and chip support it. Raises as `call`."""
+        return self.answers(_INFO, *_info(card, device, main, sub, out), about=about)
 
     def present(self) -> bool:
         """Say whether the library is on this machine; raises HardwareError when it is and no driver answers it (yet)."""
@@ -157,6 +160,11 @@ class Session:
         raise NoLibrary(
             f"no {_LIBRARY} ({refusals[0]}): is the Ascend driver installed, and its libraries visible to the agent?"
         )
+
+
+def _info(card: int, device: int, main: int, sub: int, out: Structure) -> tuple[Any, ...]:
+    size = c_uint(ctypes.sizeof(out))
+    return card, device, c_int(main), c_uint(sub), byref(out), byref(size)
 
 
 def refusal(code: int, function: str, about: str) -> HardwareError:

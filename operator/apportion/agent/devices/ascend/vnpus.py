@@ -73,9 +73,12 @@ def left(session: Session, address: ChipAddress) -> CounterAmounts:
     return _amounts(_ask(session, address, FREE, FreeInfo()).resources)
 
 
-def total(session: Session, address: ChipAddress) -> CounterAmounts:
-    """Return what the chip has for vNPUs, taken or not."""
-    return _amounts(_ask(session, address, TOTAL, TotalInfo()).resources)
+def total(session: Session, address: ChipAddress) -> CounterAmounts | None:
+    """Return what the chip has for vNPUs, taken or not; None where its driver says that it has none."""
+    found = TotalInfo()
+    if not session.informs(address.card, address.device, VDEVICES, TOTAL, found, about=address.name):
+        return None
+    return _amounts(found.resources)
 
 
 def _ask(session: Session, address: ChipAddress, sub: int, out: Structure) -> Any:

@@ -12,6 +12,7 @@ from typing import Final
 import pynvml
 import structlog
 
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.hostfs import sees_host_processes
 from apportion.agent.devices.lastseen import LastSeen
 from apportion.agent.devices.names import CardNames, UnkeptNames
@@ -47,16 +48,18 @@ class NvmlBackend:
         sticky_errors: StickyErrors | None = None,
         ignored_xids: frozenset[int] = frozenset(),
         driver_root: Path | None = None,
+        calls: CardCalls | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
         `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
         are errors that say nothing about a GPU's health, beside those that programs cause; `driver_root` is where the host has
-        the driver, if not at a usual place.
+        the driver, if not at a usual place; `calls` ask GPUs at discovery.
         """
         self._root = root
         self._at = at
         self._names = names or UnkeptNames()
+        self._calls = calls or CardCalls()
         self._driver = DriverFiles(root, driver_root)
         if root != Path("/"):
             self._driver.preload()
@@ -79,7 +82,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = discover(self._session, self._root, self._names)
+        gpus, left_out = discover(self._session, self._root, self._names, self._calls)
         self._outdated = False
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]

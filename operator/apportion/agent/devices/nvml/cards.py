@@ -4,8 +4,9 @@ In: a session, the root of the host's file system. Out: GPUs: each a card with a
 driver, and its MIG shapes. A GPU keeps the name that its UUID got first: NVML's index is a position in a list which GPUs leave.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import pci
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.names import CardNames
 from apportion.agent.devices.nvml import links, profiles
 from apportion.agent.devices.nvml.fabric import Fabric, fabric
@@ -21,7 +23,7 @@ from apportion.agent.devices.nvml.session import HOW_TO_RESET, NOT_OFFERED, NoSe
 from apportion.agent.devices.values import UNCUT, Card, CardKind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
-from apportion.errors import BrokenInput, HardwareError
+from apportion.errors import HardwareError
 
 _log = structlog.get_logger()
 
@@ -79,27 +81,30 @@ class Gpu:
         return next((mig for mig in self.migs if mig.profile.name == profile), None)
 
 
-def discover(session: Session, root: Path, names: CardNames) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+def discover(
+    session: Session, root: Path, names: CardNames, calls: CardCalls
+) -> tuple[tuple[Gpu, ...], frozenset[str]]:
     """Look at every GPU, in NVML's order (by PCI bus id).
 
     Returns them, and the names of those that do not answer or that the driver has no more.
     """
-    found: list[Gpu] = []
+    count = session.call("nvmlDeviceGetCount")
+    handles = calls.ask("identity", {index: partial(_identity, session, index) for index in range(count)})
     left_out: set[str] = set()
-    for index in range(session.call("nvmlDeviceGetCount")):
-        name = f"{_STEM}-{index}"
-        try:
-            handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
-            uuid = text(session.call("nvmlDeviceGetUUID", handle, about=name))
+    described: dict[str, Callable[[], Gpu]] = {}
+    for index, known in handles.items():
+        if isinstance(known, Exception):
+            _leave_out(left_out, f"{_STEM}-{index}", known)
+        else:
+            handle, uuid = known
             name = names.name(_STEM, uuid, index)
-            found.append(_gpu(session, handle, uuid, name, root, names))
-        except NoSession:
-            raise
-        except (HardwareError, BrokenInput) as error:
-            # Whatever it answers (lost ones say "Unknown Error", too) concerns this GPU only. The others work; this one may answer
-            # after a reset, and a later discovery finds it.
-            left_out.add(name)
-            _log.warning("nvml.gpu_left_out", card=name, error=str(error))
+            described[name] = partial(_gpu, session, handle, uuid, name, root, names)
+    found: list[Gpu] = []
+    for name, gpu in calls.ask("description", described).items():
+        if isinstance(gpu, Exception):
+            _leave_out(left_out, name, gpu)
+        else:
+            found.append(gpu)
     left_out |= {name for name in names.known() if name.startswith(f"{_STEM}-")}
     left_out -= {gpu.name for gpu in found}
     groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
@@ -108,6 +113,24 @@ def discover(session: Session, root: Path, names: CardNames) -> tuple[tuple[Gpu,
             attributes = {**gpu.card.attributes, "nvlinkGroup": groups[gpu.name]}
             found[index] = replace(gpu, card=replace(gpu.card, attributes=attributes))
     return tuple(found), frozenset(left_out)
+
+
+def _identity(session: Session, index: int) -> tuple[Any, str]:
+    name = f"{_STEM}-{index}"
+    handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
+    return handle, text(session.call("nvmlDeviceGetUUID", handle, about=name))
+
+
+def _leave_out(left_out: set[str], name: str, error: Exception) -> None:
+    """Take note of a GPU that did not answer, or not in time; raises NoSession, which is about all of them.
+
+    Whatever it answers (lost ones say "Unknown Error", too) concerns this GPU only. The others work; this one may answer
+    after a reset, and a later discovery finds it.
+    """
+    if isinstance(error, NoSession):
+        raise error
+    left_out.add(name)
+    _log.warning("nvml.gpu_left_out", card=name, error=str(error))
 
 
 def numbers(version: str) -> Semver:
