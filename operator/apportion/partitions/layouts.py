@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.api.contract import STATIC_SUFFIX
-from apportion.api.layout import LAYOUT_HOLD, LayoutPartition, PartitionLayout
-from apportion.api.meant import meant
+from apportion.api.layout import LAYOUT_HOLD, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.api.unresolved import not_published
 from apportion.cel import Programs
@@ -22,9 +21,10 @@ from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
-from apportion.partitions.actions import Action, Create, Delete, partition_for
+from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_certain, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
+from apportion.partitions.layoutplaces import choose, is_of
 from apportion.partitions.leaving import dynamic, in_use
 
 
@@ -70,14 +70,22 @@ def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
 
 
 def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
-    """Return how to delete layout partitions whose layout is gone and that are not in use."""
+    """Return how to delete layout partitions whose layout is gone, that are not in use, and that no layout made anew under its name takes over."""
+    planned = tuple(planned)
     kept = {plan.layout.metadata.uid for plan in planned} | snapshot.left_out(LAYOUTS)
+    taken_over = {
+        action.partition.metadata.uid
+        for plan in planned
+        for action in plan.actions
+        if isinstance(action, SetHolder)
+    }
     return [
         Delete(partition, "its layout is gone")
         for layout in snapshot.devices.layouts
         if layout not in kept
         for partition in snapshot.devices.of_layout(layout)
         if is_static(partition)
+        and partition.metadata.uid not in taken_over
         and partition.metadata.deletion_timestamp is None
         and not in_use(partition, snapshot)
     ]
@@ -101,7 +109,7 @@ def _fill(
     impossible: BrokenInput | None = None
     for card in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
         try:
-            wanted = _choose(card, layout, claimed.get(card.whole.id, []))
+            wanted = choose(card, layout, claimed.get(card.whole.id, []))
         except BrokenInput as error:
             impossible = error
             plan.blocked[card.node] = str(error)
@@ -161,60 +169,6 @@ def _unselected(layout: PartitionLayout, cards: int, snapshot: Snapshot) -> str:
     return f"of {cards} cards on the nodes that spec.nodeSelector selects, none {what}"
 
 
-def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) -> list[PublishedPartition]:
-    """Choose the places on one card: those that the layout has already, then the first that fit together.
-
-    `taken`: devices that older layouts have there. Raises BrokenInput when the card cannot hold them even when it is idle.
-    """
-    mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in card.partitions if _ours(p, layout)}
-    names, chosen = list(taken), list[PublishedPartition]()
-    options = sorted(
-        card.published.values(),
-        key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
-    )
-    for index, entry in enumerate(layout.spec.partitions):
-        for start, where in _places(entry):
-            fitting = (
-                part
-                for part in options
-                if part.profile == entry.profile
-                and start in (None, part.start)
-                and part.device.name not in names
-                and card.fits([*names, part.device.name])
-            )
-            part = next(fitting, None)
-            if part is None:
-                raise _unfit(card, entry, start, names, f"spec.partitions[{index}]", where)
-            names.append(part.device.name)
-            chosen.append(part)
-    return chosen
-
-
-def _unfit(
-    card: PartitionableCard, entry: LayoutPartition, start: int | None, taken: list[str], at: str, asked: str
-) -> BrokenInput:
-    """Return why a partition has no place on a card beside those that are taken; `asked`: the field of the entry `at` that asks for it."""
-    where, profile = f"{card.node}/{card.whole.name}", entry.profile
-    profiles = {part.profile for part in card.published.values()}
-    if profile not in profiles:
-        return BrokenInput(f"{where} offers no {profile}{meant(profile, profiles)}", field=f"{at}.profile")
-    starts = sorted({part.start or 0 for part in card.published.values() if part.profile == profile})
-    if start is not None and start not in starts:
-        begins = " or ".join(map(str, starts))
-        return BrokenInput(
-            f"{profile} begins at {begins} on {where}, not at {start}", field=f"{at}.{asked}.start"
-        )
-    beside = f" beside {', '.join(taken)}" if taken else ""
-    return BrokenInput(f"{profile} does not fit on {where}{beside}", field=f"{at}.{asked}")
-
-
-def _places(entry: LayoutPartition) -> list[tuple[int | None, str]]:
-    """Return for each wanted partition its first memory slice, None for any, and the field that asks for it."""
-    if entry.placements is None:
-        return [(None, "count")] * (entry.count or 0)
-    return [(place.start, f"placements[{index}]") for index, place in enumerate(entry.placements)]
-
-
 def _converge(
     plan: LayoutPlan,
     card: PartitionableCard,
@@ -225,9 +179,13 @@ def _converge(
 ) -> None:
     layout = plan.layout
     names = {part.device.name + STATIC_SUFFIX for part in wanted}
-    have = {p.spec.device: p for p in card.partitions if _ours(p, layout)}
+    holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
+    have = {p.spec.device: p for p in card.partitions if is_of(p, layout)}
     for name, partition in have.items():
-        if name not in names:
+        if partition.spec.holder != holder:
+            if name in names and partition.metadata.deletion_timestamp is None:
+                plan.actions.append(SetHolder(partition, holder))
+        elif name not in names:
             _drop(plan, partition, snapshot)
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     for partition in (p for name, p in have.items() if name in names and not _usable(p, snapshot)):
@@ -249,7 +207,6 @@ def _converge(
     if card.node not in changing and len(changing) >= allowed:
         return
     changing.add(card.node)
-    holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
     plan.actions.extend(Create(partition_for(part, card.node, Origin.LAYOUT, holder)) for part in missing)
 
 
@@ -276,13 +233,8 @@ def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
 
 def _changing(card: PartitionableCard, layout: PartitionLayout) -> bool:
     return any(
-        _ours(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in card.partitions
+        is_of(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in card.partitions
     )
-
-
-def _ours(partition: Partition, layout: PartitionLayout) -> bool:
-    holder = partition.spec.holder
-    return holder is not None and holder.uid == layout.metadata.uid
 
 
 def _why(partition: Partition) -> str:
