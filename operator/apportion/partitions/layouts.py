@@ -108,14 +108,15 @@ def _fill(
     allowed = _allowed(layout, len(plan.desired))
     impossible: BrokenInput | None = None
     for card in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
+        older = claimed.get(card.whole.id, [])
         try:
-            wanted = choose(card, layout, claimed.get(card.whole.id, []))
+            wanted = choose(card, layout, older)
         except BrokenInput as error:
             impossible = error
             plan.blocked[card.node] = str(error)
             continue
-        claimed.setdefault(card.whole.id, []).extend(part.device.name for part in wanted)
-        _converge(plan, card, wanted, snapshot, changing, allowed)
+        claimed[card.whole.id] = [*older, *(part.device.name for part in wanted)]
+        _converge(plan, card, wanted, older, snapshot, changing, allowed)
     surplus = {card.whole.id for card in selected}
     for partition in snapshot.devices.of_layout(layout.metadata.uid):
         if (where := card_of(partition)) not in surplus and is_certain(snapshot, where):
@@ -173,36 +174,44 @@ def _converge(
     plan: LayoutPlan,
     card: PartitionableCard,
     wanted: list[PublishedPartition],
+    older: list[str],
     snapshot: Snapshot,
     changing: set[str],
     allowed: int,
 ) -> None:
+    """Plan one card; `older`: the devices that older layouts have there, or want."""
     layout = plan.layout
     names = {part.device.name + STATIC_SUFFIX for part in wanted}
     holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
     have = {p.spec.device: p for p in card.partitions if is_of(p, layout)}
-    for name, partition in have.items():
-        if partition.spec.holder != holder:
-            if name in names and partition.metadata.deletion_timestamp is None:
-                plan.actions.append(SetHolder(partition, holder))
-        elif name not in names:
-            _drop(plan, partition, snapshot)
+    plan.actions += [
+        SetHolder(partition, holder)
+        for name, partition in have.items()
+        if name in names and partition.spec.holder != holder and not _leaves(partition)
+    ]
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     for partition in (p for name, p in have.items() if name in names and not _usable(p, snapshot)):
         plan.unready.add(card.node)
         plan.reserved.append(dynamic(partition))
         if partition.status.phase == Phase.FAILED:
             plan.blocked[card.node] = f"{partition.spec.device}: {_why(partition)}"
+    surplus = [p for name, p in have.items() if name not in names and p.spec.holder == holder]
+    used, only_idle = _used(card, snapshot), layout.spec.rollout.only_idle
+    if used and (missing or not all(map(_leaves, surplus))):
+        taken = {name.removesuffix(STATIC_SUFFIX) for name in used}
+        # Older layouts that what is used keeps from their places keep nobody else from them.
+        taken |= set(older) if card.fits({*taken, *older}) else set()
+        if only_idle or (missing and not card.fits(taken.union(part.device.name for part in wanted))):
+            plan.unready.add(card.node)
+            plan.blocked[card.node] = f"{card.whole.name} is in use ({used[0]})"
+            held = [device for name in used if _users(device := card.device(name), snapshot)]
+            plan.passing += [device for device in held if not snapshot.claim_index.holders(device)]
+            missing = []
+    for partition in () if used and only_idle else surplus:
+        _drop(plan, partition, snapshot)
     if not missing:
         return
     plan.unready.add(card.node)
-    user = _user(card, snapshot)
-    beside = {part.device.name for part in missing}
-    if user is not None and (layout.spec.rollout.only_idle or not card.fits(card.held(snapshot) | beside)):
-        plan.blocked[card.node] = f"{card.whole.name} is in use ({user})"
-        held = [device for name in card.names if _users(device := card.device(name), snapshot)]
-        plan.passing += [device for device in held if not snapshot.claim_index.holders(device)]
-        return
     plan.reserved.extend(part.device.id for part in missing)
     if card.node not in changing and len(changing) >= allowed:
         return
@@ -216,9 +225,10 @@ def _usable(partition: Partition, snapshot: Snapshot) -> bool:
     return partition.status.phase == Phase.READY and published
 
 
-def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
-    """Return the name of a device of this card that a claim holds, None when the card is idle."""
-    return next((name for name in card.names if _users(card.device(name), snapshot)), None)
+def _used(card: PartitionableCard, snapshot: Snapshot) -> list[str]:
+    """Return the names of the devices of a card that a claim or a container has, the card itself and partitions of layouts among them."""
+    cut = {p.spec.device for p in card.partitions if in_use(p, snapshot)}
+    return sorted(cut | {name for name in card.names if _users(card.device(name), snapshot)})
 
 
 def _users(device: DeviceId, snapshot: Snapshot) -> list[str]:
@@ -226,8 +236,12 @@ def _users(device: DeviceId, snapshot: Snapshot) -> list[str]:
     return [key for key in snapshot.state.holders(device) if not key.startswith(LAYOUT_HOLD)]
 
 
+def _leaves(partition: Partition) -> bool:
+    return partition.metadata.deletion_timestamp is not None
+
+
 def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
-    if partition.metadata.deletion_timestamp is None and not in_use(partition, snapshot):
+    if not _leaves(partition) and not in_use(partition, snapshot):
         plan.actions.append(Delete(partition, "its layout no longer wants it"))
 
 
