@@ -15,6 +15,8 @@ from apportion.cli.world.holds import Holds, what_for
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 
+_LOOKS = "admin access"
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -39,6 +41,11 @@ class Holder:
     def is_hold(self) -> bool:
         """Whether it is no claim that has the device."""
         return self.claim.startswith((hold_key(""), LAYOUT_HOLD))
+
+    @property
+    def occupies(self) -> bool:
+        """Whether others cannot have the device because of it: admin access takes nothing."""
+        return self.note != _LOOKS
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -90,7 +97,7 @@ def _allocated(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Ho
                 claim.key,
                 pods,
                 ", ".join(f"{name} {amount}" for name, amount in result.consumed.items() if amount.nano),
-                "admin access" if result.admin_access else "",
+                _LOOKS if result.admin_access else "",
             )
 
 
