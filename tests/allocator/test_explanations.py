@@ -1,5 +1,7 @@
 """Explanations of refusals, as data and as text."""
 
+import pytest
+
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Refusal
 from apportion.allocator.demand import Demand
@@ -245,3 +247,24 @@ def test_a_device_left_out_after_a_failure_is_the_reason_and_not_the_number_of_r
     text = summary(refusal.explanation)
     assert "left out for a while, because they failed" in text
     assert "all of them together" not in text
+
+
+@pytest.mark.parametrize("excluded", [frozenset[DeviceId](), frozenset({DeviceId(GPU, "n2", "gpu-0")})])
+def test_nothing_is_said_of_failed_devices_where_none_failed(excluded: frozenset[DeviceId]) -> None:
+    """Two requests for one device, of a demand that only few nodes may serve: nodes that are looked at by themselves were taken for such with failed devices."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
+    two = claim("c", device_request("a"), device_request("b"))
+    refusal = allocate(state, Demand((two,), nodes=frozenset({"n1"}), excluded=excluded))
+    assert isinstance(refusal, Refusal)
+    text = summary(refusal.explanation)
+    assert "not all of them together" in text
+    assert "failed" not in text
+
+
+def test_a_failed_device_is_not_the_reason_where_it_would_not_be_enough() -> None:
+    """Two requests for one device, which is left out."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
+    two = claim("c", device_request("a"), device_request("b"))
+    refusal = allocate(state, Demand((two,), excluded=frozenset({DeviceId(GPU, "n1", "gpu-0")})))
+    assert isinstance(refusal, Refusal)
+    assert "failed" not in summary(refusal.explanation)

@@ -261,8 +261,14 @@ class NodeChoice(NodeOutcomes):
         elif id(BROKEN) in verdicts:
             verdict = "node"
         diagnoses = self.ranking.diagnoses if self.ranking.shared else None
-        explanation = explain(self.state, self.named, names, outcomes, diagnoses, self.special.keys())
+        explanation = explain(self.state, self.named, names, outcomes, diagnoses, self._barred())
         return Refusal(explanation, verdict, self.query)
+
+    def _barred(self) -> set[str]:
+        """Return the nodes that would serve the demand if it excluded no devices, as far as they are examined."""
+        found = {name for device in self.demand.excluded for name in self.state.nodes_of(device)}
+        barred = sorted(found & self.names())[:EXAMINED]
+        return {name for name in barred if isinstance(self.solve(name), Solved)}
 
     def _exceptional(self, names: Iterable[str]) -> dict[str, Outcome]:
         """Return the outcomes that have another reason than too few devices, by node."""

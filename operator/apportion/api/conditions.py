@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from apportion.api.model import Condition, ObjectMeta
+from apportion.api.model import MOST_MESSAGE, Condition, ObjectMeta
 
 
 def condition(
@@ -19,14 +19,14 @@ def condition(
     metadata: ObjectMeta,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return a condition, true for the reason `good`; it keeps its transition time while its status stays."""
+    """Return a condition, true for the reason `good`; it keeps its transition time while its status stays. A message that is too long is cut."""
     status: Literal["True", "False"] = "True" if reason == good else "False"
     before = next((each for each in old if each.type == type_ and each.status == status), None)
     return Condition(
         type=type_,
         status=status,
         reason=reason,
-        message=message,
+        message=message if len(message) <= MOST_MESSAGE else f"{message[: MOST_MESSAGE - 3]}...",
         last_transition_time=before.last_transition_time
         if before is not None
         else now.astimezone(UTC).replace(microsecond=0),

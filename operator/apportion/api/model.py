@@ -126,6 +126,10 @@ class ObjectMeta(Model):
     """When its deletion was requested; absent otherwise."""
 
 
+MOST_MESSAGE = 4096
+"""Characters of a condition's message. The API server refuses a status with a longer one."""
+
+
 class Condition(Model):
     """One aspect of the object's state (meta/v1 Condition)."""
 
@@ -135,7 +139,7 @@ class Condition(Model):
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
     """Why, one CamelCase word for programs."""
-    message: Annotated[str, Field(max_length=4096)] = ""
+    message: Annotated[str, Field(max_length=MOST_MESSAGE)] = ""
     """Why, as a message for users; names the object, the field and the reason."""
     last_transition_time: datetime
     """When status last changed."""

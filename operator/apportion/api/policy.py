@@ -229,11 +229,15 @@ class AllocationPolicySpec(Model):
     first entry that selects a node counts; of two policies with one, the older policy. Default: none."""
 
 
+MOST_CLASSES = 1024
+"""Names of classes in a status; more are left out."""
+
+
 class AllocationPolicyStatus(Model):
     """Current effect of the policy."""
 
     managed_classes: Annotated[
-        tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=1024)
+        tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=MOST_CLASSES)
     ] = ()
     """Existing DeviceClasses that obey this policy."""
     pending: Annotated[int, Field(ge=0)] = 0

@@ -38,7 +38,7 @@ def resolved(
 ) -> dict[str, Any]:
     """Return the condition Resolved; its reason is that of the first name."""
     found = [*missing]
-    message = "; ".join(each.text for each in found)[:4096]
+    message = "; ".join(each.text for each in found)
     reason = found[0].reason if found else "Valid"
     return condition("Resolved", "Valid", reason, message, old, metadata, now)
 

@@ -22,8 +22,8 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "Job": ("spec", "template"),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
-"""Where the pod is inside each kind; a JobSet has several."""
-KINDS = (*_PATHS, "JobSet")
+"""Where the pod is inside each kind; a JobSet has several, a LeaderWorkerSet one or two."""
+KINDS = (*_PATHS, "JobSet", "LeaderWorkerSet")
 """Kinds that are looked at."""
 WORKLOADS = (
     ResourceKind("apps", "v1", "deployments", "Deployment", namespaced=True),
@@ -34,6 +34,7 @@ WORKLOADS = (
     ResourceKind("batch", "v1", "cronjobs", "CronJob", namespaced=True),
     PODS,
     ResourceKind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", namespaced=True),
+    ResourceKind("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", namespaced=True),
 )
 """The same kinds, and where their objects live."""
 
@@ -54,9 +55,9 @@ class Workload:
 
     @property
     def key(self) -> str:
-        """For people; of a JobSet with the number of the job."""
-        job = f"[{self.path[2]}]" if self.kind == "JobSet" else ""
-        return f"{self.kind} {self.namespace}/{self.name}{job}"
+        """For people; of a JobSet with the number of the job, of a LeaderWorkerSet with the template."""
+        part = f"[{self.path[2]}]" if self.kind in {"JobSet", "LeaderWorkerSet"} else ""
+        return f"{self.kind} {self.namespace}/{self.name}{part}"
 
     @property
     def pod(self) -> Json:
@@ -86,30 +87,50 @@ def workloads_of(objects: Iterable[Json], namespace: str = "default") -> Iterato
 
 
 def _pods(kind: str, found: Json) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Yield where each pod is, and how many there are of it at once."""
     spec = reading.table(found, "spec")
     if kind == "JobSet":
         for number, (at, job) in enumerate(reading.rows(spec, "replicatedJobs", at="spec")):
             inside = reading.table(reading.table(job, "template", at=at), "spec", at=at)
             copies = reading.number(job, "replicas", at=at, default=1)
-            each = reading.number(inside, "parallelism", at=at, default=1)
-            yield (
-                ("spec", "replicatedJobs", number, "template", "spec", "template"),
-                max(1, copies * each),
-            )
+            path = ("spec", "replicatedJobs", number, "template", "spec", "template")
+            yield path, copies * _of_job(inside, at)
+        return
+    if kind == "LeaderWorkerSet":
+        yield from _of_leader_and_workers(found)
         return
     pods = 1
     if kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
         pods = reading.number(spec, "replicas", at="spec", default=1)
     elif kind == "Job":
-        pods = reading.number(spec, "parallelism", at="spec", default=1)
+        pods = _of_job(spec, "spec")
     elif kind == "CronJob":
         job = reading.table(reading.table(spec, "jobTemplate", at="spec"), "spec", at="spec.jobTemplate")
-        pods = reading.number(job, "parallelism", at="spec.jobTemplate.spec", default=1)
+        pods = _of_job(job, "spec.jobTemplate.spec")
     step: Json = found
     for key in _PATHS[kind]:
         step = reading.table(step, key)
     reading.table(step, "spec")
-    yield _PATHS[kind], max(1, pods)
+    yield _PATHS[kind], pods
+
+
+def _of_job(spec: Json, at: str) -> int:
+    """Return how many pods a Job has at once: no more than have to complete."""
+    pods = reading.number(spec, "parallelism", at=at, default=1)
+    return min(pods, reading.number(spec, "completions", at=at, default=pods))
+
+
+def _of_leader_and_workers(found: Json) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Yield the pods of a LeaderWorkerSet: each group has a leader and size - 1 workers; without a template of its own the leader is like a worker."""
+    spec, at = reading.table(found, "spec"), "spec.leaderWorkerTemplate"
+    inside = reading.table(spec, "leaderWorkerTemplate", at="spec")
+    groups = reading.number(spec, "replicas", at="spec", default=1)
+    size = reading.number(inside, "size", at=at, default=1)
+    reading.table(reading.table(inside, "workerTemplate", at=at), "spec", at=f"{at}.workerTemplate")
+    if inside.get("leaderTemplate"):
+        yield ("spec", "leaderWorkerTemplate", "leaderTemplate"), groups
+        size -= 1
+    yield ("spec", "leaderWorkerTemplate", "workerTemplate"), groups * size
 
 
 def _is_made(found: Json) -> bool:

@@ -24,6 +24,8 @@ class DeviceClass:
     extended_resource: str = ""
     """`spec.extendedResourceName`: pods may ask for its devices as for this extended resource (KEP-5004)."""
     unknown_selector: bool = False
+    owners: tuple[str, ...] = ()
+    """UIDs in metadata.ownerReferences."""
 
     @classmethod
     def from_json(cls, raw: Json) -> "DeviceClass":
@@ -41,4 +43,8 @@ class DeviceClass:
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             extended_resource=reading.text(spec, "extendedResourceName", at="spec", default=""),
             unknown_selector=unknown,
+            owners=tuple(
+                reading.text(owner, "uid", at=at, default="")
+                for at, owner in reading.rows(metadata, "ownerReferences", at="metadata")
+            ),
         )

@@ -56,8 +56,10 @@ class ClassWriter:
             )
         elif not _is_as_wanted(found, raw):
             self._fence()
-            metadata = {"resourceVersion": found.version, "labels": raw["metadata"]["labels"]}
-            await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
+            metadata = {key: raw["metadata"][key] for key in ("labels", "ownerReferences")}
+            metadata["resourceVersion"] = found.version
+            made = await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
+            self._snapshot.observe(CLASSES, "MODIFIED", made)
 
     def refused(self, plan: LayoutPlan) -> BrokenInput | None:
         """Return why a class of a layout could not be made; None: none was refused."""
@@ -89,7 +91,8 @@ class ClassWriter:
 
 
 def _is_as_wanted(found: DeviceClass, raw: Mapping[str, Any]) -> bool:
-    """Say whether a class has the selectors and labels that a layout wants; further labels are somebody else's."""
+    """Say whether a class has the selectors and labels that a layout wants, and is deleted with it; further labels are somebody else's."""
     selectors = [each["cel"]["expression"] for each in raw["spec"]["selectors"]]
-    labels = raw["metadata"]["labels"].items()
-    return selectors == list(found.selectors) and labels <= found.labels.items()
+    labels, owners = raw["metadata"]["labels"].items(), raw["metadata"]["ownerReferences"]
+    owned = {owner["uid"] for owner in owners} <= set(found.owners)
+    return owned and selectors == list(found.selectors) and labels <= found.labels.items()

@@ -12,7 +12,7 @@ import structlog
 
 from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
-from apportion.cluster.indexes.deviceindex import device_of
+from apportion.cluster.indexes.deviceindex import card_of, device_of
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -21,6 +21,7 @@ from apportion.errors import BrokenInput
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
+from apportion.partitions.opennodes import OpenNodes
 
 _log = structlog.get_logger()
 
@@ -31,6 +32,7 @@ class DynamicPartitions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._idle = IdlePartitions(clock)
+        self._open = OpenNodes()
         self._cursor = -1
         """How far the changes of cards were read."""
         self._unfinished: dict[DeviceId, list[str]] = {}
@@ -47,12 +49,14 @@ class DynamicPartitions:
 
         `ongoing`: names of Partitions about which something is being done; their cards are looked at again if they change, or afterwards.
         """
-        if self._idle.follow(snapshot):
+        opened, closed = self._open.follow(snapshot)
+        if self._idle.follow(snapshot) or opened:
             self._full.clear()
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
         if changed is None:
             changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
         cards = {*changed, *self._spoilt}
+        cards.update(card_of(each) for name in opened | closed for each in snapshot.devices.on_node(name))
         cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
         found: list[Action] = []
         for card in cards:
@@ -105,7 +109,8 @@ class DynamicPartitions:
             if uid not in idle:
                 continue
             leaving = _failed(partition) or uid in blocking
-            self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving), snapshot)
+            is_open = partition.spec.node_name in self._open
+            self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving, is_open), snapshot)
             warm = partition.spec.origin == Origin.WARM and self._idle.is_warm(partition.spec.profile)
             if leaving and warm and uid not in blocking:
                 # Made anew it would fail anew, at once and for ever, and no other card would be tried. Its agent tries it from time to time.
@@ -122,7 +127,7 @@ class DynamicPartitions:
         everywhere = bool(left.keys() - self._full)
         for where in sorted(snapshot.devices.cards if everywhere else changed) if left else ():
             card = partitionable_card(snapshot, where)
-            if card is None or not any(left.values()):
+            if card is None or card.node not in self._open or not any(left.values()):
                 continue
             taken = {p.spec.device for p in card.partitions}
             taken |= card.held(snapshot)

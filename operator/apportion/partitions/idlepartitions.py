@@ -25,6 +25,13 @@ class IdlePartition:
     """None: we never saw it held."""
     leaving: bool = False
     """Its card cannot keep it, or it could not be cut: it serves nobody, whatever its time is."""
+    open: bool = True
+    """Pods can come to its node: where they cannot it is kept for its time, and is not one of those kept warm."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of those kept warm."""
+        return self.open and not self.leaving
 
 
 class IdlePartitions:
@@ -45,16 +52,16 @@ class IdlePartitions:
     def put(self, uid: str, found: IdlePartition | None, snapshot: Snapshot) -> None:
         """Replace what is known of a partition; None: it is not idle."""
         old = self._kept.pop(uid, None)
-        if old is not None and not old.leaving and (found is None or found.leaving):
+        if old is not None and old.counts and not (found is not None and found.counts):
             self._move(old.partition.spec.profile, uid, kept=False)
         if found is None:
             return
         self._kept[uid] = found
+        if found.counts and not (old is not None and old.counts):
+            self._move(found.partition.spec.profile, uid, kept=True)
         if found.leaving:
             return
-        if old is None or old.leaving:
-            self._move(found.partition.spec.profile, uid, kept=True)
-        if old is None or old.leaving or old.since != found.since:
+        if old is None or old.leaving or (old.since, old.open) != (found.since, found.open):
             heappush(self._ends, (found.since + _timeout(found, snapshot), uid))
 
     def since(self, uid: str) -> float | None:
@@ -79,19 +86,21 @@ class IdlePartitions:
 
     def due(self, snapshot: Snapshot) -> Iterator[Partition]:
         """Yield the partitions whose time is over, again and again until they are gone, but for those kept warm."""
-        now, over = self._clock(), list[tuple[float, str]]()
+        now, over = self._clock(), dict[str, float]()
         while self._ends and self._ends[0][0] <= now:
             end, uid = heappop(self._ends)
             found = self._kept.get(uid)
-            if found is None or found.leaving or end != found.since + _timeout(found, snapshot):
+            if uid in over or found is None or found.leaving:
                 continue
-            if self._warm.get(found.partition.spec.profile):
+            if end != found.since + _timeout(found, snapshot):
+                continue
+            if found.open and self._warm.get(found.partition.spec.profile):
                 self._unsettled.add(found.partition.spec.profile)
             else:
-                over.append((end, uid))
+                over[uid] = end
                 yield found.partition
-        for entry in over:
-            heappush(self._ends, entry)
+        for uid, end in over.items():
+            heappush(self._ends, (end, uid))
         for profile in tuple(self._unsettled):
             yield from self._beyond_warm(profile, snapshot)
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.api.contract import STATIC_SUFFIX
-from apportion.api.layout import LAYOUT_HOLD, LayoutPartition, PartitionLayout
-from apportion.api.meant import meant
+from apportion.api.layout import LAYOUT_HOLD, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.api.unresolved import not_published
 from apportion.cel import Programs
@@ -22,9 +21,10 @@ from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
-from apportion.partitions.actions import Action, Create, Delete, partition_for
+from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_certain, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
+from apportion.partitions.layoutplaces import choose, is_of
 from apportion.partitions.leaving import dynamic, in_use
 
 
@@ -70,14 +70,22 @@ def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
 
 
 def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
-    """Return how to delete layout partitions whose layout is gone and that are not in use."""
+    """Return how to delete layout partitions whose layout is gone, that are not in use, and that no layout made anew under its name takes over."""
+    planned = tuple(planned)
     kept = {plan.layout.metadata.uid for plan in planned} | snapshot.left_out(LAYOUTS)
+    taken_over = {
+        action.partition.metadata.uid
+        for plan in planned
+        for action in plan.actions
+        if isinstance(action, SetHolder)
+    }
     return [
         Delete(partition, "its layout is gone")
         for layout in snapshot.devices.layouts
         if layout not in kept
         for partition in snapshot.devices.of_layout(layout)
         if is_static(partition)
+        and partition.metadata.uid not in taken_over
         and partition.metadata.deletion_timestamp is None
         and not in_use(partition, snapshot)
     ]
@@ -100,14 +108,15 @@ def _fill(
     allowed = _allowed(layout, len(plan.desired))
     impossible: BrokenInput | None = None
     for card in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
+        older = claimed.get(card.whole.id, [])
         try:
-            wanted = _choose(card, layout, claimed.get(card.whole.id, []))
+            wanted = choose(card, layout, older)
         except BrokenInput as error:
             impossible = error
             plan.blocked[card.node] = str(error)
             continue
-        claimed.setdefault(card.whole.id, []).extend(part.device.name for part in wanted)
-        _converge(plan, card, wanted, snapshot, changing, allowed)
+        claimed[card.whole.id] = [*older, *(part.device.name for part in wanted)]
+        _converge(plan, card, wanted, older, snapshot, changing, allowed)
     surplus = {card.whole.id for card in selected}
     for partition in snapshot.devices.of_layout(layout.metadata.uid):
         if (where := card_of(partition)) not in surplus and is_certain(snapshot, where):
@@ -161,95 +170,52 @@ def _unselected(layout: PartitionLayout, cards: int, snapshot: Snapshot) -> str:
     return f"of {cards} cards on the nodes that spec.nodeSelector selects, none {what}"
 
 
-def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) -> list[PublishedPartition]:
-    """Choose the places on one card: those that the layout has already, then the first that fit together.
-
-    `taken`: devices that older layouts have there. Raises BrokenInput when the card cannot hold them even when it is idle.
-    """
-    mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in card.partitions if _ours(p, layout)}
-    names, chosen = list(taken), list[PublishedPartition]()
-    options = sorted(
-        card.published.values(),
-        key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
-    )
-    for index, entry in enumerate(layout.spec.partitions):
-        for start, where in _places(entry):
-            fitting = (
-                part
-                for part in options
-                if part.profile == entry.profile
-                and start in (None, part.start)
-                and part.device.name not in names
-                and card.fits([*names, part.device.name])
-            )
-            part = next(fitting, None)
-            if part is None:
-                raise _unfit(card, entry, start, names, f"spec.partitions[{index}]", where)
-            names.append(part.device.name)
-            chosen.append(part)
-    return chosen
-
-
-def _unfit(
-    card: PartitionableCard, entry: LayoutPartition, start: int | None, taken: list[str], at: str, asked: str
-) -> BrokenInput:
-    """Return why a partition has no place on a card beside those that are taken; `asked`: the field of the entry `at` that asks for it."""
-    where, profile = f"{card.node}/{card.whole.name}", entry.profile
-    profiles = {part.profile for part in card.published.values()}
-    if profile not in profiles:
-        return BrokenInput(f"{where} offers no {profile}{meant(profile, profiles)}", field=f"{at}.profile")
-    starts = sorted({part.start or 0 for part in card.published.values() if part.profile == profile})
-    if start is not None and start not in starts:
-        begins = " or ".join(map(str, starts))
-        return BrokenInput(
-            f"{profile} begins at {begins} on {where}, not at {start}", field=f"{at}.{asked}.start"
-        )
-    beside = f" beside {', '.join(taken)}" if taken else ""
-    return BrokenInput(f"{profile} does not fit on {where}{beside}", field=f"{at}.{asked}")
-
-
-def _places(entry: LayoutPartition) -> list[tuple[int | None, str]]:
-    """Return for each wanted partition its first memory slice, None for any, and the field that asks for it."""
-    if entry.placements is None:
-        return [(None, "count")] * (entry.count or 0)
-    return [(place.start, f"placements[{index}]") for index, place in enumerate(entry.placements)]
-
-
 def _converge(
     plan: LayoutPlan,
     card: PartitionableCard,
     wanted: list[PublishedPartition],
+    older: list[str],
     snapshot: Snapshot,
     changing: set[str],
     allowed: int,
 ) -> None:
+    """Plan one card; `older`: the devices that older layouts have there, or want."""
     layout = plan.layout
     names = {part.device.name + STATIC_SUFFIX for part in wanted}
-    have = {p.spec.device: p for p in card.partitions if _ours(p, layout)}
-    for name, partition in have.items():
-        if name not in names:
-            _drop(plan, partition, snapshot)
+    holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
+    have = {p.spec.device: p for p in card.partitions if is_of(p, layout)}
+    plan.actions += [
+        SetHolder(partition, holder)
+        for name, partition in have.items()
+        if name in names and partition.spec.holder != holder and not _leaves(partition)
+    ]
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     for partition in (p for name, p in have.items() if name in names and not _usable(p, snapshot)):
         plan.unready.add(card.node)
         plan.reserved.append(dynamic(partition))
         if partition.status.phase == Phase.FAILED:
             plan.blocked[card.node] = f"{partition.spec.device}: {_why(partition)}"
+    surplus = [p for name, p in have.items() if name not in names and p.spec.holder == holder]
+    used, only_idle = _used(card, snapshot), layout.spec.rollout.only_idle
+    if used and (missing or not all(map(_leaves, surplus))):
+        taken = {name.removesuffix(STATIC_SUFFIX) for name in used}
+        # Older layouts that what is used keeps from their places keep nobody else from them.
+        taken |= set(older) if card.fits({*taken, *older}) else set()
+        if only_idle or (missing and not card.fits(taken.union(part.device.name for part in wanted))):
+            plan.unready.add(card.node)
+            plan.blocked[card.node] = f"{card.whole.name} is in use ({used[0]})"
+            held = [device for name in used if _users(device := card.device(name), snapshot)]
+            plan.passing += [device for device in held if not snapshot.claim_index.holders(device)]
+            missing = []
+    for partition in () if used and only_idle else surplus:
+        _drop(plan, partition, snapshot)
     if not missing:
         return
     plan.unready.add(card.node)
-    user = _user(card, snapshot)
-    beside = {part.device.name for part in missing}
-    if user is not None and (layout.spec.rollout.only_idle or not card.fits(card.held(snapshot) | beside)):
-        plan.blocked[card.node] = f"{card.whole.name} is in use ({user})"
-        held = [device for name in card.names if _users(device := card.device(name), snapshot)]
-        plan.passing += [device for device in held if not snapshot.claim_index.holders(device)]
-        return
     plan.reserved.extend(part.device.id for part in missing)
     if card.node not in changing and len(changing) >= allowed:
         return
     changing.add(card.node)
-    holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
     plan.actions.extend(Create(partition_for(part, card.node, Origin.LAYOUT, holder)) for part in missing)
 
 
@@ -259,9 +225,10 @@ def _usable(partition: Partition, snapshot: Snapshot) -> bool:
     return partition.status.phase == Phase.READY and published
 
 
-def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
-    """Return the name of a device of this card that a claim holds, None when the card is idle."""
-    return next((name for name in card.names if _users(card.device(name), snapshot)), None)
+def _used(card: PartitionableCard, snapshot: Snapshot) -> list[str]:
+    """Return the names of the devices of a card that a claim or a container has, the card itself and partitions of layouts among them."""
+    cut = {p.spec.device for p in card.partitions if in_use(p, snapshot)}
+    return sorted(cut | {name for name in card.names if _users(card.device(name), snapshot)})
 
 
 def _users(device: DeviceId, snapshot: Snapshot) -> list[str]:
@@ -269,20 +236,19 @@ def _users(device: DeviceId, snapshot: Snapshot) -> list[str]:
     return [key for key in snapshot.state.holders(device) if not key.startswith(LAYOUT_HOLD)]
 
 
+def _leaves(partition: Partition) -> bool:
+    return partition.metadata.deletion_timestamp is not None
+
+
 def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
-    if partition.metadata.deletion_timestamp is None and not in_use(partition, snapshot):
+    if not _leaves(partition) and not in_use(partition, snapshot):
         plan.actions.append(Delete(partition, "its layout no longer wants it"))
 
 
 def _changing(card: PartitionableCard, layout: PartitionLayout) -> bool:
     return any(
-        _ours(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in card.partitions
+        is_of(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in card.partitions
     )
-
-
-def _ours(partition: Partition, layout: PartitionLayout) -> bool:
-    holder = partition.spec.holder
-    return holder is not None and holder.uid == layout.metadata.uid
 
 
 def _why(partition: Partition) -> str:

@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apportion.api.conditions import condition
-from apportion.api.policy import AllocationPolicy
+from apportion.api.policy import MOST_CLASSES, AllocationPolicy
 from apportion.api.unresolved import resolved
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
 from apportion.partitions.sharednodes import taken_by_older
 from apportion.partitions.unresolved import unresolved
 
+_LONGEST = 253
+"""Characters of the name of an object: a class of a longer one is refused."""
 NONE_SHORT: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -44,7 +46,7 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
     complete = condition("Ready", "Complete", reason, message, old, metadata, now)
     return {
         "nodes": {"desired": len(plan.desired), "ready": len(ready), "blocked": len(plan.blocked)},
-        "deviceClasses": [each["metadata"]["name"] for each in plan.classes],
+        "deviceClasses": [name for each in plan.classes if len(name := each["metadata"]["name"]) <= _LONGEST],
         "observedGeneration": metadata.generation,
         "conditions": [accepted, complete],
     }
@@ -74,7 +76,7 @@ def policy_status(
             condition("Warm", "Complete", reason, message, policy.status.conditions, metadata, now)
         )
     return {
-        "managedClasses": sorted(own),
+        "managedClasses": sorted(own)[:MOST_CLASSES],
         "pending": pending,
         "allocated": allocated,
         "observedGeneration": metadata.generation,

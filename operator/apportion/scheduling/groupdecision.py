@@ -23,10 +23,12 @@ from apportion.allocator.gang.members import (
 from apportion.allocator.gang.place import place_gang
 from apportion.allocator.gang.placed import PlacedMembers
 from apportion.allocator.policyterms import terms_of
+from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import groupevents
 from apportion.scheduling.awaitedroom import AwaitedRoom
 from apportion.scheduling.backfill.heads import key_of
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
 from apportion.scheduling.grouppauses import LARGE
@@ -143,7 +145,9 @@ class GroupDecision:
     ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
         """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
         decider = self._decider
-        members = self._asked = yield from self._members(demands)
+        members = self._asked = yield from gang_members(
+            self.group, demands, decider.candidates, decider.snapshot
+        )
         counted = count_devices(decider.snapshot.state, members, placed.demands, enough=self.group.enough)
         if isinstance(counted, DeviceShortage):
             return counted
@@ -162,7 +166,7 @@ class GroupDecision:
             whole = tuple(map(decider.admissible.without_shares, demands))
             other = MemberDemands(whole, decider.candidates, decider.snapshot, self._capacity)
             placed.demands = other
-            members = yield from self._members(whole)
+            members = yield from gang_members(self.group, whole, decider.candidates, decider.snapshot)
             without = yield from self._place(members, placed)
             if not isinstance(without, GangServed):
                 raise
@@ -193,18 +197,6 @@ class GroupDecision:
             yield
         return None
 
-    def _members(self, demands: Sequence[WaitingDemand]) -> Generator[None, None, list[Member]]:
-        members, kinds = [], dict[object, int]()
-        for demand in demands:
-            terms = terms_of(self._decider.snapshot.managed.policy(demand.claims[0]))
-            shape = self._decider.candidates.shape(demand)
-            pods = len(self.group.own_pods(demand))
-            # A number, because to hash a shape takes long.
-            kind = None if shape is None else kinds.setdefault((shape, terms, pods), len(kinds))
-            members.append(Member(pods, terms, kind=kind))
-            yield
-        return members
-
     def _is_current(self) -> bool:
         """Say whether the group waits as it did when the queue was made; looks at all of it only if some of it changed."""
         snapshot = self._decider.snapshot
@@ -234,6 +226,22 @@ class GroupDecision:
                         self.decided.append(decision)
                     yield
                     placed.drop_lost()
+
+
+def gang_members(
+    group: WaitingGroup, demands: Sequence[WaitingDemand], candidates: Candidates, snapshot: Snapshot
+) -> Generator[None, None, list[Member]]:
+    """Return a member for each of a group's demands; yields after each."""
+    members, kinds = [], dict[object, int]()
+    for demand in demands:
+        terms = terms_of(snapshot.managed.policy(demand.claims[0]))
+        shape = candidates.shape(demand)
+        pods = len(group.own_pods(demand))
+        # A number, because to hash a shape takes long.
+        kind = None if shape is None else kinds.setdefault((shape, terms, pods), len(kinds))
+        members.append(Member(pods, terms, kind=kind))
+        yield
+    return members
 
 
 def device_count(demands: Iterable[WaitingDemand]) -> int:

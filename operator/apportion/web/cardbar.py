@@ -78,7 +78,7 @@ def card_row(
     colours = {letter: index % COLOURS + 1 for index, letter in enumerate(card.holders)}
     parts = snapshot.devices.published_partitions(card.device)
     unheld = [each for each in cut if each.spec.holder is None or each.spec.holder.kind != "ResourceClaim"]
-    starts = {part.start for each in held if (part := parts.get(each.device.name)) is not None}
+    starts = {parts[each.device.name].start for each in held if each.occupies and each.device.name in parts}
     places: dict[int, str] = {}
     for each in unheld:
         if each.spec.placement is not None:

@@ -59,7 +59,7 @@ def queue_page(observed: Observed, page: int) -> QueuePage:
 
 
 def _waiting_row(decisions: Decisions, demand: WaitingDemand, place: int) -> QueueRow:
-    answer = decisions.decide(demand)
+    answer = decisions.decide_in_group(demand)
     if isinstance(answer, Decision):
         reason, text = FITS, f"it fits on node {answer.node} now"
     else:

@@ -32,12 +32,12 @@ def explain(
     names: Sequence[str],
     outcomes: Mapping[str, Outcome],
     diagnoses: MutableMapping[object, Diagnosis] | None = None,
-    special: Container[str] = (),
+    barred: Container[str] = (),
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
     `names`: in order. `outcomes`: those that have another reason than too few devices. `diagnoses`: kept ones by query and node state, which grow by those made here; nodes of one state have
-    equal diagnoses, except the `special` nodes.
+    equal diagnoses. `barred`: nodes that could serve with the devices that the demand excludes.
     """
     claims = tuple(claim.key for claim in named.names.claims)
     examined = names[:EXAMINED]
@@ -46,10 +46,8 @@ def explain(
         examined += [name for name in names if name not in outcomes][: EXAMINED - len(examined)]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in examined:
-        found = _kept_diagnosis(
-            state, named, name, outcomes.get(name, NOTHING), None if name in special else diagnoses
-        )
-        if name in special and found.kind == "together":
+        found = _kept_diagnosis(state, named, name, outcomes.get(name, NOTHING), diagnoses)
+        if name in barred and found.kind == "together":
             found = replace(found, message=WITHOUT_FAILED)
         groups.setdefault(
             (found.kind, found.slot, found.alternative, found.constraint_index, found.message), []

@@ -6,7 +6,8 @@ slice of a GPU; of cards whose driver places partitions itself one unit of the c
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from string import ascii_letters
+from itertools import chain
+from string import ascii_lowercase, ascii_uppercase
 
 from apportion.api.contract import GUARD
 from apportion.cli.answers.holders import Holder, holders
@@ -20,6 +21,9 @@ from apportion.dra.quantity import NANO
 MOST_SLICES = 64
 """Longer maps are drawn as one slice."""
 FREE, UNKNOWN = ".", "?"
+_FURTHER = chain(range(0x100, 0x590), range(0x4E00, 0xA000))
+"""Further letters of Unicode (Latin, Greek, Cyrillic, Armenian, then ideographs): a card that is shared may have hundreds of holders."""
+_LETTERS = ascii_uppercase + ascii_lowercase + "".join(filter(str.isalpha, map(chr, _FURTHER)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +64,10 @@ def cards(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None = None
 def _card(snapshot: Snapshot, node: str, device: Device, held: list[Holder]) -> Card:
     parts = snapshot.devices.published_partitions(device.id)
     counter, count = _scale(device, parts)
-    letters = {
-        claim: ascii_letters[index % len(ascii_letters)].swapcase()
-        for index, claim in enumerate(dict.fromkeys(each.claim for each in held))
-    }
+    letters = dict(zip(dict.fromkeys(each.claim for each in held), _LETTERS, strict=False))
     slices = [FREE] * count
     # What a claim has and is held for another, too, is the claim's.
-    for each in sorted(held, key=lambda each: each.is_hold):
+    for each in sorted((each for each in held if each.occupies), key=lambda each: each.is_hold):
         part = parts.get(each.device.name)
         for place in _places(part, counter, slices):
             if not each.is_hold or slices[place] == FREE:

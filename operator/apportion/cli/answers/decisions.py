@@ -16,6 +16,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.terms import Terms
 from apportion.api.hold import DeviceHold
+from apportion.cli.answers.groupanswers import GroupAnswers
 from apportion.cli.answers.usableholds import UsableHolds
 from apportion.cli.world.holds import Holds, said
 from apportion.cluster.recorder import About, Recorder
@@ -83,6 +84,21 @@ class Decisions:
         """Return the decision about a demand, or why there is none."""
         try:
             return self._decide(self._quotas.check(demand))
+        except OverLimit as found:
+            return Reason(EXCEEDS_LIMIT, str(found), over=found)
+        except BrokenInput as error:
+            events.broken(self._event, demand, error)
+            return self._event.take()
+
+    def decide_in_group(self, demand: WaitingDemand) -> Decision | Reason:
+        """Return the decision about a demand beside the others of its group, if it has one: they are served together or not at all."""
+        answer = self.decide(demand)
+        if isinstance(answer, Reason) or not demand.members:
+            return answer
+        groups = GroupAnswers(self.snapshot, self.candidates, self._quotas, self._event)
+        try:
+            with self._holds.lifted(self._usable.by(demand)):
+                return groups.of(demand, self.waiting) or self._event.take()
         except OverLimit as found:
             return Reason(EXCEEDS_LIMIT, str(found), over=found)
         except BrokenInput as error:

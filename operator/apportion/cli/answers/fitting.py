@@ -57,6 +57,8 @@ class Fitting:
         self._world = world
         self._decisions = Decisions(world.snapshot, world.holds)
         self._queue = WaitingQueue(world.snapshot)
+        self._names: dict[str, int] = {}
+        """By name of copies: the number of the last one."""
         for each in shared:
             if key_of(each) not in world.objects:
                 world.put(each)
@@ -69,7 +71,7 @@ class Fitting:
             self._world.put({"kind": "Namespace", "metadata": {"name": copies.namespace, "labels": labels}})
         found = Placed(copies, wanted)
         for number in range(1, (MOST if further else min(wanted, MOST)) + 1):
-            answer = self._place_one(copies, number)
+            answer = self._place_one(copies)
             if isinstance(answer, Reason):
                 found.reason = answer
                 break
@@ -84,8 +86,8 @@ class Fitting:
                     ]
         return found
 
-    def _place_one(self, copies: Copies, number: int) -> _Answer:
-        made = [*copies.make(number)]
+    def _place_one(self, copies: Copies) -> _Answer:
+        made = self._made(copies)
         for each in made:
             self._world.put(each)
         snapshot = self._world.snapshot
@@ -106,6 +108,15 @@ class Fitting:
             return decision
         self._decisions.grant(demand, decision)
         return decision.node, list(zip(demand.claims, decision.allocations, strict=True))
+
+    def _made(self, copies: Copies) -> list[Json]:
+        """Return the objects of the next copy, by names that nothing has: neither what is in the cluster nor copies of another workload of that name."""
+        whose = f"{copies.namespace}/{copies.name}"
+        while True:
+            self._names[whose] = number = self._names.get(whose, 0) + 1
+            made = [*copies.make(number)]
+            if not any(key_of(each) in self._world.objects for each in made):
+                return made
 
     def _pod(self, copies: Copies, made: Iterable[Json]) -> Pod | None:
         names = [key_of(each).name for each in made if each["kind"] == kinds.PODS.name]

@@ -16,6 +16,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 
+_LOOKS = "admin access"
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -40,6 +42,11 @@ class Holder:
     def is_hold(self) -> bool:
         """Whether it is no claim that has the device."""
         return self.claim.startswith((hold_key(""), LAYOUT_HOLD))
+
+    @property
+    def occupies(self) -> bool:
+        """Whether others cannot have the device because of it: admin access takes nothing."""
+        return not self.note.startswith(_LOOKS)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -98,7 +105,7 @@ def _allocated(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterator[Ho
 def _unusual(result: DeviceResult, snapshot: Snapshot) -> str:
     """Return what is unusual about an allocated device; one that its driver publishes no more stays the claim's."""
     gone = snapshot.devices.device(result.device) is None
-    notes = ("admin access", result.admin_access), ("in no ResourceSlice any more", gone)
+    notes = (_LOOKS, result.admin_access), ("in no ResourceSlice any more", gone)
     return ", ".join(note for note, holds in notes if holds)
 
 

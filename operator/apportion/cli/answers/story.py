@@ -86,6 +86,10 @@ def story_of(
         return Story(title, situation.reason, (), _given(snapshot, situation) if not situation.reason else ())
     answer = decisions.decide(situation.demand)
     if isinstance(answer, Decision):
+        together = decisions.decide_in_group(situation.demand)
+        if not isinstance(together, Decision):
+            return Story(title, together, (), ())
+        answer = together
         text = f"it fits on node {answer.node} now, so the operator is about to decide, or pauses after a failure"
         return Story(title, Reason(FITS, text), (), ())
     remedies: list[Remedy] = []

@@ -3,7 +3,7 @@
 In: the snapshot, the time, who counts. Out: the allocator's `Movable`s with their pods, what nodes have left beside devices, and how many stay for which reason.
 
 A pod may move if something makes it anew (its controller, but no DaemonSet: that makes it on the same node), and its claims are ours, are used by bound pods only and
-hold no shares of devices. Left alone, too: pods of groups that need a number of pods, because the others would lose what they did together; pods that
+hold no shares of devices and none with admin access, which others have. Left alone, too: pods of groups that need a number of pods, because the others would lose what they did together; pods that
 ask something of the pods beside them, because these may move as well. Without a person who looks at the plan more of them stay (`Scope.unattended`).
 """
 
@@ -34,6 +34,7 @@ UNMADE = "nothing makes their pods anew (no controller, or a DaemonSet)"
 GROUPED = "their group needs a number of pods"
 RELATED = "their pods ask something of the pods beside them"
 SHARED = "they have shares of devices"
+LOOKING = "they look at devices of others (admin access)"
 JOB = "their pods' controller counts a restart as a failure, or nobody knows (a Job, or a kind of others)"
 NAMED = "they are not made from templates for one pod each"
 YOUNG = "they have had their devices for less than the policy's cooldown"
@@ -208,9 +209,11 @@ class MovableReader:
             return GROUPED
         if any(each.relations != NO_RELATIONS for each in pods):
             return RELATED
-        results = (r for each in claims if each.allocation is not None for r in each.allocation.results)
+        results = [r for each in claims if each.allocation is not None for r in each.allocation.results]
         if any(result.share_id is not None for result in results):
             return SHARED
+        if any(result.admin_access for result in results):
+            return LOOKING
         return self._against_unattended(claims, pods) if self.scope.unattended else ""
 
     def _against_unattended(self, claims: tuple[Claim, ...], pods: tuple[Pod, ...]) -> str:

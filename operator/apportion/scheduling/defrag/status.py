@@ -20,7 +20,7 @@ def policy_status(
     """Return what is true of a policy now, its plan and what is carried out aside; `flaw`: why it cannot work as it is written."""
     metadata, old = policy.metadata, policy.status.conditions
     reason, message = ("Valid", "") if flaw is None else ("Broken", str(flaw))
-    found = {"Accepted": condition("Accepted", "Valid", reason, message[:4096], old, metadata, now)}
+    found = {"Accepted": condition("Accepted", "Valid", reason, message, old, metadata, now)}
     for each in old:
         found.setdefault(each.type, each.to_json())
     campaign = policy.status.campaign
@@ -44,7 +44,7 @@ def planned_status(
 ) -> dict[str, Any]:
     """Return what a window has brought, with all conditions."""
     metadata, old = policy.metadata, policy.status.conditions
-    text = condition("Planned", "Planned", planned.verdict, planned.message[:4096], old, metadata, now)
+    text = condition("Planned", "Planned", planned.verdict, planned.message, old, metadata, now)
     others = policy_status(policy, now, next_schedule=None)["conditions"]
     kept = {each["type"]: each for each in others} | {"Planned": text}
     return {

@@ -34,11 +34,11 @@ def quota_status(
     pending = Counter(each.resource.name for each in waiting if each is not None)
     flaws = "; ".join(_unmanaged(use, snapshot))
     accepted = condition(
-        "Accepted", "Valid", "UnmanagedClass" if flaws else "Valid", flaws[:4096], old, metadata, now
+        "Accepted", "Valid", "UnmanagedClass" if flaws else "Valid", flaws, old, metadata, now
     )
     contested = "; ".join(_contested(use, snapshot))
     exclusive = condition(
-        "Exclusive", "Valid", "Overlap" if contested else "Valid", contested[:4096], old, metadata, now
+        "Exclusive", "Valid", "Overlap" if contested else "Valid", contested, old, metadata, now
     )
     served = condition("Served", "NothingWaits", *_why(use, waiting), old, metadata, now)
     missing = unresolved(use, totals, snapshot)
