@@ -169,13 +169,12 @@ class App:
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
-        settings = self._client.settings
-        token = (settings.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
+        settings, token = self._client.settings, self._client.credentials.token()
         return kopf.ConnectionInfo(
             server=str(settings.host),
             ca_path=settings.ssl_ca_cert,
             insecure=not settings.verify_ssl,
-            token=token or None,
+            token=token,
             scheme="Bearer" if token else None,
             certificate_path=settings.cert_file,
             private_key_path=settings.key_file,

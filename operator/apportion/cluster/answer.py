@@ -4,7 +4,7 @@ In: status, headers and bytes. Out: decoded objects, or an error of the tree in 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 import aiohttp
@@ -14,6 +14,8 @@ from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, 
 
 DEEPEST: Final = 500
 """Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
+_LONGEST_LINE: Final = 2**26
+"""Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -67,6 +69,21 @@ def decoded(method: str, path: str, answer: bytes, *, bare: bool = False) -> dic
         said = answer[:200].decode(errors="replace")
         raise Unanswered(f"{method} {path}: the answer is no object of the API, but {said!r}")
     return found
+
+
+async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
+    rest = bytearray()
+    async for chunk in stream.iter_any():
+        rest += chunk
+        if len(rest) > _LONGEST_LINE:
+            raise aiohttp.ClientPayloadError("a watch event exceeds 64 MiB")
+        if b"\n" in chunk:
+            *whole, last = rest.split(b"\n")
+            rest = bytearray(last)
+            for line in whole:
+                if line:
+                    yield bytes(line)
 
 
 def watch_event(path: str, line: bytes) -> dict[str, Any]:
