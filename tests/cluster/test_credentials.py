@@ -154,7 +154,7 @@ async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
     """Answer everything with an empty object over TLS."""
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.json_response({"metadata": {}})
+        return web.json_response({"metadata": {"resourceVersion": "1"}})
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)

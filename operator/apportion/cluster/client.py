@@ -24,7 +24,7 @@ from kubernetes_asyncio import config
 from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
-from apportion.cluster.answer import decoded, error_of, lines, watch_event
+from apportion.cluster.answer import Form, decoded, error_of, lines, watch_event
 from apportion.cluster.credentials import Credentials
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
@@ -96,7 +96,10 @@ def _require_a_file(kubeconfig: Path | None) -> None:
 async def require_version(client: "Client") -> tuple[int, int]:
     """Return the server's version; raises ApportionError when it is older than 1.36."""
     answer = await client.raw("/version")
-    found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    try:
+        found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    except (LookupError, TypeError, ValueError):
+        raise Unanswered(f"GET /version: that is no version, but {answer!r:.200}") from None
     if found < OLDEST:
         raise ApportionError(
             f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
@@ -144,18 +147,24 @@ class Client:
     async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
         path = kind.path(namespace=namespace)
-        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, collection=True)
+        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list")
 
     async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, collection=True)
+        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, form="list")
 
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
     ) -> Object:
         """Create an object, or `under` one (NAME/eviction) a subresource; raises Overtaken when the name is taken."""
-        return await self._call("POST", kind.path(under, namespace=namespace), body=body, params=params)
+        return await self._call(
+            "POST",
+            kind.path(under, namespace=namespace),
+            body=body,
+            params=params,
+            form="outcome" if under else "object",
+        )
 
     async def replace(self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "") -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
@@ -182,11 +191,11 @@ class Client:
         preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         with suppress(Missing):
-            await self._call("DELETE", kind.path(name, namespace=namespace), body=body)
+            await self._call("DELETE", kind.path(name, namespace=namespace), body=body, form="outcome")
 
     async def raw(self, path: str) -> Object:
         """Read any path, such as /version."""
-        return await self._call("GET", path, bare=True)
+        return await self._call("GET", path, form="any")
 
     async def watch(
         self,
@@ -218,7 +227,7 @@ class Client:
                 if response.status == _UNAUTHORIZED and self.credentials.renew():
                     raise Unreachable(f"watch of {kind.plural}: the token has ended")
                 if response.status >= 400:
-                    raise error_of("GET", kind.path(), response, await response.read(), collection=True)
+                    raise error_of("GET", kind.path(), response, await response.read(), "list")
                 async for line in lines(response.content):
                     yield watch_event(kind.path(), line)
         except (TimeoutError, aiohttp.ClientError) as error:
@@ -237,8 +246,7 @@ class Client:
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
-        collection: bool = False,
-        bare: bool = False,
+        form: Form = "object",
     ) -> Object:
         """Make a request, again after a 429 as long as our patience lasts.
 
@@ -272,11 +280,11 @@ class Client:
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
-                return decoded(method, path, answer, bare=bare)
+                return decoded(method, path, answer, form)
             if response.status == _UNAUTHORIZED and self.credentials.renew():
                 headers |= await self.credentials.header()
                 continue
-            refused = error_of(method, path, response, answer, collection=collection)
+            refused = error_of(method, path, response, answer, form)
             wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
                 raise refused

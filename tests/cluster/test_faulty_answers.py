@@ -1,0 +1,91 @@
+"""Answers with status 200 that are none: what has to be known is repeated, and nothing ends."""
+
+from collections.abc import AsyncIterator, Callable
+
+import orjson
+import pytest
+from aiohttp import web
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLASSES
+from apportion.cluster.reflector import Reflector
+from testbed.beside import beside
+from testbed.eventually import eventually
+from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.seen import Seen, a_class
+
+STATUS: Json = {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410, "message": "too old"}
+ANSWERS: tuple[object, ...] = (
+    STATUS,
+    STATUS | {"code": 500},
+    STATUS | {"code": None},
+    [],
+    None,
+    {},
+    {"metadata": {}, "items": []},
+    {"metadata": {"resourceVersion": "1000"}},
+    {"metadata": {"resourceVersion": "1000"}, "items": [{}]},
+)
+LINES: tuple[object, ...] = (
+    *ANSWERS,
+    {"type": "ERROR", "object": STATUS},
+    {"type": "ERROR", "object": STATUS | {"code": 500}},
+    {"type": "ERROR", "object": STATUS | {"code": 429}},
+    {"type": "ERROR", "object": STATUS | {"code": 0}},
+    {"type": "ADDED", "object": STATUS},
+    {"type": "ADDED", "object": {"metadata": {"name": "x"}}},
+    {"type": "BOOKMARK", "object": {"metadata": {}}},
+)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """Serve one class in memory."""
+    async with ApiServer().serving() as made:
+        made.put(CLASSES, a_class("first"))
+        yield made
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    """Talk to it."""
+    async with server.client() as made:
+        yield made
+
+
+def once(said: object, when: Callable[[web.Request], bool]) -> Callable[[web.Request], web.Response | None]:
+    """Answer one such request with this."""
+    left = [said]
+
+    def fault(request: web.Request) -> web.Response | None:
+        if not left or not when(request):
+            return None
+        return web.Response(body=orjson.dumps(left.pop()) + b"\n", content_type="application/json")
+
+    return fault
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("said", ANSWERS, ids=str)
+async def test_a_list_that_is_none_is_repeated(server: ApiServer, client: Client, said: object) -> None:
+    """It ended the operator, or all objects of the kind counted as deleted."""
+    server.fault = once(said, lambda request: "watch" not in request.query)
+    reflector = Reflector(client, CLASSES, seen := Seen())
+    async with beside(reflector.run()):
+        await eventually(lambda: seen.has("first"), within=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("said", LINES, ids=str)
+async def test_a_watch_goes_on_after_a_line_that_is_no_event(
+    server: ApiServer, client: Client, said: object
+) -> None:
+    """Every change is seen once the server makes sense again."""
+    server.fault = once(said, lambda request: "watch" in request.query)
+    reflector = Reflector(client, CLASSES, seen := Seen())
+    async with beside(reflector.run()):
+        await eventually(lambda: seen.has("first"))
+        server.put(CLASSES, a_class("second"))
+        await eventually(lambda: seen.has("second"), within=10)
+        server.drop(CLASSES, "first")
+        await eventually(lambda: seen.has("first"), lambda found: not found, within=10)
