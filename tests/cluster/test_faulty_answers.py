@@ -9,9 +9,10 @@ from aiohttp import web
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES
 from apportion.cluster.reflector import Reflector
+from apportion.errors import Unreachable
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.apiserver import ApiServer, Json, failed
 from tests.cluster.seen import Seen, a_class
 
 STATUS: Json = {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410, "message": "too old"}
@@ -89,3 +90,26 @@ async def test_a_watch_goes_on_after_a_line_that_is_no_event(
         await eventually(lambda: seen.has("second"), within=10)
         server.drop(CLASSES, "first")
         await eventually(lambda: seen.has("first"), lambda found: not found, within=10)
+
+
+@pytest.mark.parametrize(
+    ("wait", "honoured"),
+    [
+        ("7", 7.0),
+        ("86400", 60.0),
+        ("9" * 400, 60.0),
+        ("-5", 0.0),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
+        ("soon", 0.0),
+        ("1e3", 0.0),
+    ],
+)
+async def test_a_server_is_left_alone_for_a_minute_at_most(
+    server: ApiServer, wait: str, honoured: float
+) -> None:
+    """A claim was not tried for a day where a gateway said so."""
+    server.fault = lambda _: failed(429, "later", {"Retry-After": wait})
+    async with server.client(patience=1.0) as client:
+        with pytest.raises(Unreachable) as refused:
+            await client.patch(CLASSES, "first", {})
+    assert refused.value.retry_after == honoured

@@ -18,6 +18,8 @@ _LONGEST_LINE: Final = 2**26
 """Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 Form = Literal["object", "list", "outcome", "any"]
 """What an answer has to be: an object that has a version; a list of such; those, or a Status; or any JSON object, as that of /version."""
+LONGEST_WAIT: Final = 60.0
+"""Seconds for which a Retry-After is honoured at most: nobody waits a day because a gateway says so."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -145,7 +147,7 @@ def error_of(
     refused = refusal(method, path, response.status, answer, form)
     wait = response.headers.get("Retry-After", "")
     if response.status == 429 and wait.isdecimal():
-        return Unreachable(str(refused), status=429, retry_after=float(wait))
+        return Unreachable(str(refused), status=429, retry_after=min(float(wait), LONGEST_WAIT))
     return refused
 
 
