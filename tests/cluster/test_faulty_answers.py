@@ -1,5 +1,6 @@
 """Answers with status 200 that are none: what has to be known is repeated, and nothing ends."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import orjson
@@ -12,7 +13,7 @@ from apportion.cluster.reflector import Reflector
 from apportion.errors import Unreachable
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.cluster.apiserver import ApiServer, Json, failed
+from tests.cluster.apiserver import ApiServer, Fault, Json, failed
 from tests.cluster.seen import Seen, a_class
 
 STATUS: Json = {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410, "message": "too old"}
@@ -113,3 +114,36 @@ async def test_a_server_is_left_alone_for_a_minute_at_most(
         with pytest.raises(Unreachable) as refused:
             await client.patch(CLASSES, "first", {})
     assert refused.value.retry_after == honoured
+
+
+def too_old(request: web.Request) -> web.Response | None:
+    return failed(410, "too old resource version") if "watch" in request.query else None
+
+
+def too_old_in_the_stream(request: web.Request) -> web.Response | None:
+    event = orjson.dumps({"type": "ERROR", "object": STATUS}) + b"\n"
+    return web.Response(body=event) if "watch" in request.query else None
+
+
+def too_old_pages(request: web.Request) -> web.Response | None:
+    if "continue" in request.query:
+        return failed(410, "the provided continue parameter is too old")
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [too_old, too_old_in_the_stream, too_old_pages])
+async def test_a_server_that_finds_every_version_too_old_is_not_flooded(
+    server: ApiServer, client: Client, fault: Fault
+) -> None:
+    """Each try has it send all objects: the first one comes at once, later ones after longer and longer pauses."""
+    server.put(CLASSES, a_class("second"))
+    server.fault = fault
+    reflector = Reflector(client, CLASSES, seen := Seen(), page=1)
+    async with beside(reflector.run()):
+        await asyncio.sleep(3)
+        lists = [path for _, path in server.requests if "watch" not in path and "continue" not in path]
+        assert 3 <= len(lists) <= 6
+        server.fault = lambda _: None
+        server.put(CLASSES, a_class("late"))
+        await eventually(lambda: seen.has("late"), within=10)

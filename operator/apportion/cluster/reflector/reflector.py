@@ -95,8 +95,9 @@ class Reflector:
                 if self._lists or not self._progress.version:
                     await self._relist()
                 await self._follow()
-            except Expired:
+            except Expired as error:
                 self._progress.version = ""
+                pause = self._interruptions.expire(error)
             except Missing as error:
                 pause = self._unserved(error)
             except Unreachable as error:
@@ -226,6 +227,7 @@ class Reflector:
                         self._reported.report(change, item)
                     # Only now: an event that was not observed must come again after a broken connection.
                     self._advance(version)
+                    self._interruptions.watched()
         except TimeoutError:
             return
         finally:
