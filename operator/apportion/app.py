@@ -90,7 +90,7 @@ class App:
             duration=settings.lease.duration,
             renew=settings.lease.renew,
             reserve=settings.lease.reserve,
-            unfit=self._unfit,
+            unfit=lambda: self.fitness.unfit(),  # noqa: PLW0108 - it is made below
             tell=asyncio.get_running_loop().call_soon_threadsafe,
             writing=lambda: self.fitness.acting or self._writes.open,
             unknown=lambda: self._writes.open,
@@ -132,7 +132,7 @@ class App:
         self._holds = DeviceHolds(client, self.cycle, self._defrag.campaigns, fence=self.lease.fence)
         reflect = partial(Reflector, client, observe=self.snapshot.observe, answered=self.snapshot.answered)
         self._volumes = [
-            reflect(kind=kind, optional=True)
+            reflect(kind=kind, optional=True, noted=self._note_volumes)
             for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
         ]
         self._reflectors = [reflect(kind=kind, optional=kind in kinds.OPTIONAL) for kind in kinds.OBSERVED]
@@ -169,13 +169,12 @@ class App:
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
-        settings = self._client.settings
-        token = (settings.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
+        settings, token = self._client.settings, self._client.credentials.token()
         return kopf.ConnectionInfo(
             server=str(settings.host),
             ca_path=settings.ssl_ca_cert,
             insecure=not settings.verify_ssl,
-            token=token or None,
+            token=token,
             scheme="Bearer" if token else None,
             certificate_path=settings.cert_file,
             private_key_path=settings.key_file,
@@ -279,11 +278,11 @@ class App:
 
     async def _caught_up(self) -> None:
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
-        self.snapshot.volumes.complete = all(reflector.listed for reflector in self._volumes)
 
-    def _unfit(self) -> str | None:
-        """Say why this replica must not lead. The lease's thread asks."""
-        return self.fitness.unfit()
+    def _note_volumes(self) -> None:
+        self.snapshot.volumes.know(complete=all(each.listed for each in self._volumes))
+        self.snapshot.retry_epoch += 1
+        self.debouncer.wake()
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:

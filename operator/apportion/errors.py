@@ -79,7 +79,7 @@ class Expired(ApiError):  # noqa: N818
 class Unreachable(ApiError):  # noqa: N818
     """The request did not reach the server, or the server asked to come back later (HTTP 429): nothing was done.
 
-    `retry_after` is how many seconds the server wants to be left alone (header Retry-After); 0: it does not say.
+    `retry_after` is how many seconds the server wants to be left alone (header Retry-After), a minute at most; 0: it does not say.
     """
 
     def __init__(self, message: str, *, status: int = 0, retry_after: float = 0.0) -> None:

@@ -30,7 +30,10 @@ from apportion.cluster.kinds import (
     POLICIES,
     QUOTAS,
     SLICES,
+    STORAGE_CLASSES,
     TAINT_RULES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     ResourceKind,
 )
 from testbed.eventually import eventually
@@ -41,7 +44,7 @@ Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
 Fault = Callable[[web.Request], web.Response | None]
 KINDS = (
     CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NAMESPACES, NODES, PARTITIONS, PODS, POD_GROUPS, POLICIES, QUOTAS, DEFRAGS, SLICES,
-    TAINT_RULES,
+    STORAGE_CLASSES, TAINT_RULES, VOLUME_CLAIMS, VOLUMES,
 )  # fmt: skip
 
 
@@ -175,9 +178,8 @@ class ApiServer:
         return self._discovery(request.path)
 
     async def _serve(
-        self, request: web.Request, kind: ResourceKind, namespace: str, name: str = "", sub: str = ""
+        self, request: web.Request, kind: ResourceKind, namespace: str, name: str = "", _sub: str = ""
     ) -> web.StreamResponse:
-        del sub
         key = f"{namespace}/{name}"
         objects = self._objects[kind]
         if request.method == "GET" and not name:
@@ -242,8 +244,6 @@ class ApiServer:
         return web.json_response({**names, "metadata": metadata, "items": rows[begin:end]})
 
     async def _watch(self, request: web.Request, kind: ResourceKind) -> web.StreamResponse:
-        # As kube-apiserver 1.37 does: a watch from a version that is not reached says nothing until it is.
-        version = int(request.query["resourceVersion"])
         loop = asyncio.get_running_loop()
         end = loop.time() + float(request.query.get("timeoutSeconds") or 300)
         bookmark = end - 2
@@ -251,7 +251,8 @@ class ApiServer:
         await stream.prepare(request)
         while self.replayed:
             await stream.write(_line(*self.replayed.pop(0)))
-        sent, epoch = version, self._epoch
+        # As kube-apiserver 1.37 does: a watch from a version that is not reached says nothing until it is.
+        sent, epoch = int(request.query["resourceVersion"]), self._epoch
         number = self._watches = self._watches + 1
         self._watched.add(kind)
         while loop.time() < end and self._epoch == epoch and kind not in self.unserved and _open(request):

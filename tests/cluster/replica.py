@@ -83,8 +83,12 @@ def devices(server: ApiServer) -> dict[str, str]:
 
 
 def hold(server: ApiServer, holder: str, seconds: int = 600) -> None:
-    """Let somebody hold the lease; nobody if `holder` is empty."""
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 1}
+    """Let somebody hold the lease; nobody, who has released it, if `holder` is empty."""
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": seconds if holder else 1,
+        "leaseTransitions": 1,
+    }
     server.put(LEASES, {"metadata": {"name": LEASE, "namespace": NAMESPACE}, "spec": spec})
 
 

@@ -11,7 +11,7 @@ from apportion.cli.world.packedobjects import packed, unpacked
 from apportion.cluster.answer import DEEPEST, decoded, read_json, watch_event
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.errors import Expired, Unanswered, Unreachable
+from apportion.errors import ApiError, Expired, Overtaken, Unanswered, Unreachable
 
 TEXT = 'a "quoted] [text{ and \\\\ more'
 
@@ -22,20 +22,20 @@ def claim(name: str, levels: int) -> str:
         f'{{"before": 1, "deep": {"[" * levels}{"]" * levels}, "after": {orjson.dumps(TEXT).decode()}}}'
     )
     config = f'[{{"opaque": {{"driver": "d", "parameters": {parameters}}}}}]'
-    return f'{{"metadata": {{"name": "{name}"}}, "spec": {{"devices": {{"config": {config}}}}}}}'
+    return f'{{"metadata": {{"name": "{name}", "uid": "u-{name}", "resourceVersion": "1"}}, "spec": {{"devices": {{"config": {config}}}}}}}'
 
 
 @pytest.mark.parametrize("levels", [3, 600, 1020, 1100, 5000])
 def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: int) -> None:
     """Nobody else could be served as long as it is there."""
-    answer = f'{{"metadata": {{}}, "items": [{claim("a", 3)}, {claim("hostile", levels)}, {claim("b", 3)}]}}'.encode()
+    answer = f'{{"metadata": {{"resourceVersion": "9"}}, "items": [{claim("a", 3)}, {claim("hostile", levels)}, {claim("b", 3)}]}}'.encode()
     items = decoded("GET", "/claims", answer)["items"]
     assert [item["metadata"]["name"] for item in items] == ["a", "hostile", "b"]
     for item in items:
         parameters = item["spec"]["devices"]["config"][0]["opaque"]["parameters"]
         assert (parameters["before"], parameters["after"]) == (1, TEXT)
     assert items[0] == orjson.loads(claim("a", 3))
-    assert unpacked(packed(items[1]))["metadata"] == {"name": "hostile"}
+    assert unpacked(packed(items[1]))["metadata"]["name"] == "hostile"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,9 @@ def test_one_object_that_is_nested_deeply_keeps_no_list_from_being_read(levels: 
 def test_characters_that_are_none_keep_no_list_from_being_read(sent: bytes, read: str) -> None:
     """In parameters of a claim the API server keeps them; Go reads a replacement."""
     answer = (
-        b'{"metadata": {}, "items": [{"parameters": {"a": "' + sent + b'"}}, {"parameters": {"a": "[{"}}]}'
+        b'{"metadata": {"resourceVersion": "9"}, "items": [{"parameters": {"a": "'
+        + sent
+        + b'"}}, {"parameters": {"a": "[{"}}]}'
     )
     items = decoded("GET", "/claims", answer)["items"]
     assert [item["parameters"]["a"] for item in items] == [read, "[{"]
@@ -73,9 +75,48 @@ def test_what_a_gateway_says_in_json_is_no_answer(text: bytes) -> None:
         decoded("PATCH", "/claims/a/status", text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"metadata": {}, "items": []}',
+        b'{"metadata": {"resourceVersion": "1"}}',
+        b'{"metadata": {"resourceVersion": "1"}, "items": {}}',
+        b'{"metadata": {"resourceVersion": "1"}, "items": [null]}',
+        b'{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "a"}}]}',
+    ],
+)
+def test_what_is_not_all_of_a_list_is_no_list(text: bytes) -> None:
+    """What it left out would count as deleted, and what it lacks ended the operator."""
+    with pytest.raises(Unanswered, match="no object of the API"):
+        decoded("GET", "/claims", text, "list")
+
+
+FAILURE = b'{"kind": "Status", "metadata": {}, "status": "Failure", "message": "too old", "code": %s}'
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (b"410", Expired),
+        (b"409", Overtaken),
+        (b"200", Unanswered),
+        (b"null", Unanswered),
+        (b'"x"', Unanswered),
+    ],
+)
+def test_a_failure_is_one_whatever_the_status_of_http_says(code: bytes, error: type[ApiError]) -> None:
+    """A write counted as carried out, and a watch went on for ever from a version that was too old."""
+    for form in ("object", "list", "outcome", "any"):
+        with pytest.raises(error, match="too old"):
+            decoded("PATCH", "/claims/a", FAILURE % code, form)
+    for line in (FAILURE % code, b'{"type": "ERROR", "object": ' + FAILURE % code + b"}"):
+        with pytest.raises(error, match="too old"):
+            watch_event("/claims", line)
+
+
 def test_what_stands_for_no_object_has_no_metadata() -> None:
     """The server's version."""
-    assert decoded("GET", "/version", b'{"major": "1"}', bare=True) == {"major": "1"}
+    assert decoded("GET", "/version", b'{"major": "1"}', "any") == {"major": "1"}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +128,10 @@ def test_what_stands_for_no_object_has_no_metadata() -> None:
         b"<html>",
         b'{"type": "ADDED"}',
         b'{"type": "ADDED", "object": {}}',
+        b'{"type": "ADDED", "object": {"metadata": {"name": "a", "uid": "u"}}}',
+        b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "1"}}}',
+        b'{"type": "BOOKMARK", "object": {"metadata": {}}}',
+        b'{"type": "ERROR", "object": []}',
     ],
 )
 def test_a_line_that_is_no_event_ends_its_watch_and_nothing_else(line: bytes) -> None:

@@ -24,7 +24,7 @@ class Listener:
         """Answer with an empty object."""
         self.asked.append(request.raw_path.split("?")[0])
         self.credentials.append(request.headers.get("Authorization"))
-        return web.json_response({"metadata": {}})
+        return web.json_response({"metadata": {"resourceVersion": "1"}})
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""A Lease that somebody deletes: its holder does not know yet, and may write."""
+"""A Lease that somebody deletes or empties: its holder does not know yet, and may write."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -28,6 +28,23 @@ async def client(server: ApiServer) -> AsyncIterator[Client]:
         yield made
 
 
+def deletes(server: ApiServer) -> None:
+    server.drop(LEASES, "test", NAMESPACE)
+
+
+def takes_its_holder_out(server: ApiServer) -> None:
+    found = server.get(LEASES, "test", NAMESPACE)
+    server.put(LEASES, {**found, "spec": {**found["spec"], "holderIdentity": ""}})
+
+
+def empties(server: ApiServer) -> None:
+    server.put(LEASES, {**server.get(LEASES, "test", NAMESPACE), "spec": {}})
+
+
+damages = pytest.mark.parametrize("damage", [deletes, takes_its_holder_out, empties])
+Damage = Callable[[ApiServer], None]
+
+
 async def tries(server: ApiServer, *, more: int = 5) -> None:
     """Wait until the replicas have asked for the lease a few times more."""
     before = len(server.requests)
@@ -38,14 +55,17 @@ async def tries(server: ApiServer, *, more: int = 5) -> None:
     await eventually(is_asked)
 
 
-async def test_a_follower_waits_for_the_end_of_the_term(server: ApiServer, client: Client) -> None:
+@damages
+async def test_a_follower_waits_for_the_end_of_the_term(
+    server: ApiServer, client: Client, damage: Damage
+) -> None:
     """Two leaders would give one device to two claims."""
     clock = Clock()
     first, second = lease(NAMESPACE, "a", clock), lease(NAMESPACE, "b", clock)
     await first._attempt(client)
     async with running(second, client):
         await tries(server)
-        server.drop(LEASES, "test", NAMESPACE)
+        damage(server)
         await tries(server)
         first.fence()
         assert second.remaining() == 0
@@ -56,7 +76,10 @@ async def test_a_follower_waits_for_the_end_of_the_term(server: ApiServer, clien
         await eventually(lambda: leads(second), within=5)
 
 
-async def test_its_holder_makes_it_anew_and_leads_on(server: ApiServer, client: Client) -> None:
+@damages
+async def test_its_holder_makes_it_anew_and_leads_on(
+    server: ApiServer, client: Client, damage: Damage
+) -> None:
     """It knows that nobody else leads, and nobody has to wait."""
     clock = Clock()
     first, second = lease(NAMESPACE, "a", clock), lease(NAMESPACE, "b", clock)
@@ -64,7 +87,7 @@ async def test_its_holder_makes_it_anew_and_leads_on(server: ApiServer, client: 
         await eventually(lambda: leads(first))
         async with running(second, client):
             await tries(server)
-            server.drop(LEASES, "test", NAMESPACE)
+            damage(server)
             await tries(server, more=10)
             assert server.get(LEASES, "test", NAMESPACE)["spec"]["holderIdentity"] == "a"
             assert first.remaining() == 15
@@ -76,3 +99,19 @@ async def test_without_a_former_one_nobody_waits(client: Client) -> None:
     only = lease(NAMESPACE, "a", Clock())
     async with running(only, client):
         await eventually(lambda: leads(only), within=5)
+
+
+@pytest.mark.parametrize("damage", [takes_its_holder_out, empties])
+async def test_who_has_only_just_come_waits_for_a_term_too(
+    server: ApiServer, client: Client, damage: Damage
+) -> None:
+    """It has not seen who held the Lease, and that one may write."""
+    clock = Clock()
+    first, second = lease(NAMESPACE, "a", clock), lease(NAMESPACE, "b", clock)
+    await first._attempt(client)
+    damage(server)
+    async with running(second, client):
+        await tries(server)
+        assert second.remaining() == 0
+        clock.now += 16
+        await eventually(lambda: leads(second), within=5)

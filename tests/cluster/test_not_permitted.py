@@ -9,10 +9,12 @@ from kubernetes_asyncio.client import Configuration
 from structlog.testing import capture_logs
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import TAINT_RULES, VOLUMES
+from apportion.cluster.kinds import STORAGE_CLASSES, TAINT_RULES, VOLUME_CLAIMS, VOLUMES, ResourceKind
 from apportion.cluster.reflector import Reflector
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.replica import replica, two_devices
 from tests.cluster.seen import Seen
 
 
@@ -63,3 +65,80 @@ async def test_who_catches_up_does_not_wait_for_the_next_time_the_kind_is_asked_
                 await reflector.catch_up()
             assert reflector.listed
             assert time.monotonic() - began < 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_kind_that_is_taken_away_while_it_is_watched_counts_as_empty(status: int) -> None:
+    """What was last seen of it stayed true for as long as the operator ran."""
+    async with ApiServer().serving() as server, server.client() as client:
+        server.put(TAINT_RULES, {"metadata": {"name": "rule"}})
+        noted: list[bool] = []
+        reflector = Reflector(
+            client,
+            TAINT_RULES,
+            seen := Seen(),
+            optional=True,
+            missed=0.0,
+            noted=lambda: noted.append(reflector.listed),
+        )
+        async with beside(reflector.run()):
+            await eventually(lambda: seen.has("rule"))
+            server.fault = lambda _: failed(status, "no longer")
+            server.end_watches()
+            await eventually(lambda: seen.has("rule"), lambda found: not found)
+            assert reflector.synced.is_set()
+            server.fault = lambda _: None
+            await reflector.catch_up()
+            assert await seen.has("rule")
+        assert noted == [True, False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_kind_that_is_away_for_a_moment_is_as_it_was(status: int) -> None:
+    """A server that starts serves no CRDs, and a role is being updated."""
+    async with ApiServer().serving() as server, server.client() as client:
+        server.put(TAINT_RULES, {"metadata": {"name": "rule"}})
+        reflector = Reflector(client, TAINT_RULES, seen := Seen(), optional=True)
+        async with beside(reflector.run()):
+            await eventually(lambda: seen.has("rule"))
+            server.fault = lambda _: failed(status, "not yet")
+            server.requests.clear()
+            server.end_watches()
+
+            async def is_refused() -> bool:
+                return bool(server.requests)
+
+            await eventually(is_refused)
+            await asyncio.sleep(0.2)
+            assert await seen.has("rule")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES], ids=lambda kind: kind.plural)
+async def test_a_leader_does_without_volumes_once_it_may_not_read_them(kind: ResourceKind) -> None:
+    """As one that never might: pods were placed by what volumes had been before."""
+    async with ApiServer().serving() as server:
+        two_devices(server)
+        server.put(kind, {"metadata": {"name": "v", "namespace": "team"}})
+        async with replica(server) as app:
+
+            async def complete() -> bool:
+                return app.snapshot.volumes.complete
+
+            await eventually(complete)
+            for reflector in app._volumes:
+                reflector._missed = 0.0
+            server.fault = lambda request: (
+                failed(403, "forbidden")
+                if kind.plural in request.path and "watch" not in request.query
+                else None
+            )
+
+            async def is_done_without() -> bool:
+                server.end_watches()
+                return not app.snapshot.volumes.complete
+
+            await eventually(is_done_without, within=10)
+            assert app.fitness.unready() is None

@@ -4,8 +4,8 @@ In: status, headers and bytes. Out: decoded objects, or an error of the tree in 
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Literal
 
 import aiohttp
 import orjson
@@ -14,6 +14,12 @@ from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, 
 
 DEEPEST: Final = 500
 """Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
+_LONGEST_LINE: Final = 2**26
+"""Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
+Form = Literal["object", "list", "outcome", "any"]
+"""What an answer has to be: an object that has a version; a list of such; those, or a Status; or any JSON object, as that of /version."""
+LONGEST_WAIT: Final = 60.0
+"""Seconds for which a Retry-After is honoured at most: nobody waits a day because a gateway says so."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -54,55 +60,101 @@ def _cut(text: bytes) -> bytes:
     return b"".join((*kept, text[end:]))
 
 
-def decoded(method: str, path: str, answer: bytes, *, bare: bool = False) -> dict[str, Any]:
+def decoded(method: str, path: str, answer: bytes, form: Form = "object") -> dict[str, Any]:
     """Return the object that was answered; raises Unanswered where it is none of the API, as what a gateway says in the API server's place.
 
-    Every object, list and Status has `metadata`; a `bare` answer, such as that of /version, has none.
+    A Status that says Failure is the error that it stands for, whatever the status of HTTP says.
     """
     try:
         found = read_json(answer)
     except orjson.JSONDecodeError:
         found = None
-    if not isinstance(found, dict) or not (bare or isinstance(found.get("metadata"), dict)):
+    if isinstance(found, dict) and found.get("kind") == "Status" and found.get("status") == "Failure":
+        raise refusal(method, path, _code(found), answer)
+    if not isinstance(found, dict) or not _has_form(found, form):
         said = answer[:200].decode(errors="replace")
         raise Unanswered(f"{method} {path}: the answer is no object of the API, but {said!r}")
     return found
 
 
+def _has_form(found: dict[str, Any], form: Form) -> bool:
+    if form == "any":
+        return True
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict) or (
+        form != "outcome" and not isinstance(metadata.get("resourceVersion"), str)
+    ):
+        return False
+    if form != "list":
+        return True
+    items = found.get("items", ())
+    return items is None or (isinstance(items, list) and all(map(_is_known, items)))
+
+
+def _is_known(item: Any) -> bool:
+    """Say whether an item has what every object of the API is known by."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    return isinstance(metadata, dict) and all(
+        isinstance(metadata.get(key), str) for key in ("uid", "name", "resourceVersion")
+    )
+
+
+def _code(status: Mapping[str, Any]) -> int:
+    """Return the code of a Status; 500 where it has none of an error."""
+    code = status.get("code")
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
+    rest = bytearray()
+    async for chunk in stream.iter_any():
+        rest += chunk
+        if len(rest) > _LONGEST_LINE:
+            raise aiohttp.ClientPayloadError("a watch event exceeds 64 MiB")
+        if b"\n" in chunk:
+            *whole, last = rest.split(b"\n")
+            rest = bytearray(last)
+            for line in whole:
+                if line:
+                    yield bytes(line)
+
+
 def watch_event(path: str, line: bytes) -> dict[str, Any]:
-    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event stands for."""
+    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event, or a Status, stands for."""
+    found: dict[str, Any] = {}
     try:
-        found: dict[str, Any] = read_json(line)
-        code = _error_code(found["type"], found["object"])
-    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+        found = read_json(line)
+        if found.get("kind") == "Status":
+            raise refusal("WATCH", path, _code(found), line)
+        change, item = found["type"], found["object"]
+        metadata = item["metadata"]
+        if change == "ERROR":
+            raise refusal("WATCH", path, _code(item), orjson.dumps(item))
+        is_one = isinstance(metadata["resourceVersion"], str) if change == "BOOKMARK" else _is_known(item)
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        is_one = False
+    if not is_one:
         said = line[:200].decode(errors="replace")
-        raise Unreachable(f"WATCH {path}: no event of the API, but {said!r}") from None
-    if code:
-        raise refusal("WATCH", path, code, orjson.dumps(found["object"]))
+        raise Unreachable(f"WATCH {path}: no event of the API, but {said!r}")
     return found
 
 
-def _error_code(change: str, item: dict[str, Any]) -> int:
-    if not isinstance(item["metadata"], dict):
-        raise TypeError
-    return int(item.get("code", 500)) if change == "ERROR" else 0
-
-
 def error_of(
-    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes, *, collection: bool = False
+    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes, form: Form = "object"
 ) -> ApiError:
-    """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again. `collection`: as `refusal` has it."""
-    refused = refusal(method, path, response.status, answer, collection=collection)
+    """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again. `form`: as `refusal` has it."""
+    refused = refusal(method, path, response.status, answer, form)
     wait = response.headers.get("Retry-After", "")
     if response.status == 429 and wait.isdecimal():
-        return Unreachable(str(refused), status=429, retry_after=float(wait))
+        return Unreachable(str(refused), status=429, retry_after=min(float(wait), LONGEST_WAIT))
     return refused
 
 
-def refusal(method: str, path: str, status: int, answer: bytes, *, collection: bool = False) -> ApiError:
+def refusal(method: str, path: str, status: int, answer: bytes, form: Form = "object") -> ApiError:
     """Return the error of a status object (metav1.Status), or of a text that is none.
 
-    That one object is not there a status object alone says, and not the page of a gateway that does not find the API server. A `collection` that is not
+    That one object is not there a status object alone says, and not the page of a gateway that does not find the API server. A list whose kind is not
     served the API server itself answers with a text.
     """
     is_status = False
@@ -112,11 +164,11 @@ def refusal(method: str, path: str, status: int, answer: bytes, *, collection: b
         # Of a refused eviction only the causes name the PodDisruptionBudget.
         causes = said.get("details", {}).get("causes", ()) if status == 429 else ()
         message = " ".join(str(each.get("message") or "") for each in (said, *causes))
-    except (orjson.JSONDecodeError, AttributeError):
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
         message = answer[:200].decode(errors="replace")
     if status == 429:
         return Unreachable(f"{method} {path}: 429 {message}", status=status)
-    if status == 404 and not (is_status or collection):
+    if status == 404 and not (is_status or form == "list"):
         return Unanswered(
             f"{method} {path}: 404, and the API server does not say so: {message}", status=status
         )

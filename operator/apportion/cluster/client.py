@@ -1,14 +1,15 @@
 """Client: talk to the API server in plain decoded JSON.
 
-In: kinds, names, bodies. Out: decoded objects, or an error of the tree in `errors.py`. The transport, TLS and token
-renewal are kubernetes_asyncio's; its typed models are left out, because they cost ten times what decoding costs and
-its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
+In: kinds, names, bodies. Out: decoded objects, or an error of the tree in `errors.py`. kubeconfigs are read by
+kubernetes_asyncio; its typed models are left out, because they cost ten times what decoding costs and its typed watch
+does not know ResourceClaims (kubernetes_asyncio 36).
 """
 
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -20,9 +21,11 @@ import orjson
 import yaml
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
+from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
-from apportion.cluster.answer import decoded, error_of, watch_event
+from apportion.cluster.answer import Form, decoded, error_of, lines, watch_event
+from apportion.cluster.credentials import Credentials
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -33,6 +36,7 @@ JSON_PATCH = "application/json-patch+json"
 OLDEST = (1, 36)
 """Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
+_UNAUTHORIZED = 401
 _WRITING = ("POST", "PUT", "PATCH")
 _LIST_PATIENCE = 65.0
 """Seconds for a list: a big one may take as long as the server lets it (kube-apiserver --request-timeout, 60 s by default)."""
@@ -40,8 +44,6 @@ _SERVERS_SHARE = 0.8
 """Share of our patience after which the server gives up, so that its own answer can still arrive."""
 _BUFFER = 2**21
 """Bytes that are read before the server has to wait."""
-_LONGEST_LINE = 2**26
-"""Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 
 
 async def connect(
@@ -66,7 +68,9 @@ async def connect(
                 config_file=str(kubeconfig), context=context, client_configuration=settings
             )
         else:
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+            config.load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=settings, try_refresh_token=False
+            )
     except (config.ConfigException, OSError) as error:
         unnamed = (
             ""
@@ -78,7 +82,8 @@ async def connect(
         # The library that reads a kubeconfig takes its form for granted.
         raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
     settings.connection_pool_maxsize = 64
-    return Client(settings, patience=patience, manager=manager)
+    token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
+    return Client(settings, patience=patience, manager=manager, token=token)
 
 
 def _require_a_file(kubeconfig: Path | None) -> None:
@@ -91,7 +96,10 @@ def _require_a_file(kubeconfig: Path | None) -> None:
 async def require_version(client: "Client") -> tuple[int, int]:
     """Return the server's version; raises ApportionError when it is older than 1.36."""
     answer = await client.raw("/version")
-    found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    try:
+        found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    except (LookupError, TypeError, ValueError):
+        raise Unanswered(f"GET /version: that is no version, but {answer!r:.200}") from None
     if found < OLDEST:
         raise ApportionError(
             f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
@@ -103,13 +111,23 @@ async def require_version(client: "Client") -> tuple[int, int]:
 class Client:
     """One connection pool to one API server, closed at the end of its `async with`."""
 
-    def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
+    def __init__(
+        self,
+        settings: kubernetes.Configuration,
+        *,
+        patience: float,
+        manager: str,
+        token: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`token`: the file of the pod's service account, which is read anew; None: `settings` stay as they are."""
         self.settings = settings
-        self._api = kubernetes.ApiClient(settings)
+        self.credentials = Credentials(settings, token, clock=clock)
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
-            connector=self._api.rest_client.pool_manager.connector,
-            connector_owner=False,
+            connector=aiohttp.TCPConnector(
+                limit=settings.connection_pool_maxsize, ssl=self.credentials.context
+            ),
             proxy=_proxy(settings),
             read_bufsize=_BUFFER,
         )
@@ -121,7 +139,6 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
-        await self._api.close()
 
     async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **params: str) -> Object:
         """Read one object; raises Missing."""
@@ -130,18 +147,24 @@ class Client:
     async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
         path = kind.path(namespace=namespace)
-        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, collection=True)
+        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list")
 
     async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, collection=True)
+        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, form="list")
 
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
     ) -> Object:
         """Create an object, or `under` one (NAME/eviction) a subresource; raises Overtaken when the name is taken."""
-        return await self._call("POST", kind.path(under, namespace=namespace), body=body, params=params)
+        return await self._call(
+            "POST",
+            kind.path(under, namespace=namespace),
+            body=body,
+            params=params,
+            form="outcome" if under else "object",
+        )
 
     async def replace(self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "") -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
@@ -168,11 +191,11 @@ class Client:
         preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         with suppress(Missing):
-            await self._call("DELETE", kind.path(name, namespace=namespace), body=body)
+            await self._call("DELETE", kind.path(name, namespace=namespace), body=body, form="outcome")
 
     async def raw(self, path: str) -> Object:
         """Read any path, such as /version."""
-        return await self._call("GET", path, bare=True)
+        return await self._call("GET", path, form="any")
 
     async def watch(
         self,
@@ -201,17 +224,17 @@ class Client:
                 headers=await self._headers("application/json"),
                 timeout=limits,
             ) as response:
+                if response.status == _UNAUTHORIZED and self.credentials.renew():
+                    raise Unreachable(f"watch of {kind.plural}: the token has ended")
                 if response.status >= 400:
-                    raise error_of("GET", kind.path(), response, await response.read(), collection=True)
-                async for line in _lines(response.content):
+                    raise error_of("GET", kind.path(), response, await response.read(), "list")
+                async for line in lines(response.content):
                     yield watch_event(kind.path(), line)
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
 
     async def _headers(self, accept: str) -> dict[str, str]:
-        headers = {"Accept": accept, "User-Agent": self._manager}
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"])
-        return headers
+        return {"Accept": accept, "User-Agent": self._manager, **await self.credentials.header()}
 
     async def _call(
         self,
@@ -223,8 +246,7 @@ class Client:
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
-        collection: bool = False,
-        bare: bool = False,
+        form: Form = "object",
     ) -> Object:
         """Make a request, again after a 429 as long as our patience lasts.
 
@@ -258,8 +280,11 @@ class Client:
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
-                return decoded(method, path, answer, bare=bare)
-            refused = error_of(method, path, response, answer, collection=collection)
+                return decoded(method, path, answer, form)
+            if response.status == _UNAUTHORIZED and self.credentials.renew():
+                headers |= await self.credentials.header()
+                continue
+            refused = error_of(method, path, response, answer, form)
             wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
                 raise refused
@@ -272,18 +297,3 @@ def _proxy(settings: kubernetes.Configuration) -> str | None:
         return str(settings.proxy)
     server = urlsplit(str(settings.host))
     return None if proxy_bypass(server.netloc) else getproxies().get(server.scheme)
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
-    rest = bytearray()
-    async for chunk in stream.iter_any():
-        rest += chunk
-        if len(rest) > _LONGEST_LINE:
-            raise aiohttp.ClientPayloadError("a watch event exceeds 64 MiB")
-        if b"\n" in chunk:
-            *whole, last = rest.split(b"\n")
-            rest = bytearray(last)
-            for line in whole:
-                if line:
-                    yield bytes(line)

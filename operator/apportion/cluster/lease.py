@@ -10,7 +10,7 @@ and `lost` are set in the event loop of the tasks that wait for them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import ceil
@@ -28,6 +28,8 @@ _FOLLOW = 0.5
 """Seconds between two tries of a follower, at most."""
 _MARGIN = 0.05
 """Seconds after the end of another's term at which a follower tries."""
+_RELEASED = 1
+"""Seconds that a lease lasts whose holder has released it, as client-go writes them; one that was emptied by others keeps its term."""
 _REST = 2.0
 """Terms for which a replica that gave the lease back does not try again."""
 
@@ -168,9 +170,7 @@ class Lease:
             self._record = await client.create(LEASES, body, namespace=self._namespace)
             self._observed = None
             return True
-        spec: dict[str, Any] = found.get("spec") or {}
-        holder = spec.get("holderIdentity") or ""
-        if holder not in ("", self._identity) and not self._expired(found):
+        if not (self._is_free(found.get("spec") or {}) or self._expired(found)):
             return False
         self._record = await self._write(client, found, self._identity)
         self._observed = None
@@ -178,6 +178,13 @@ class Lease:
 
     async def _write(self, client: Client, found: Object, holder: str) -> Object:
         return await client.replace(LEASES, self._name, self._body(found, holder), namespace=self._namespace)
+
+    def _is_free(self, spec: Mapping[str, Any]) -> bool:
+        """Say whether nobody else may write: where others than its holder have emptied it, he may until his term is over."""
+        holder = spec.get("holderIdentity")
+        if not holder:
+            return self._since is not None or spec.get("leaseDurationSeconds") == _RELEASED
+        return bool(holder == self._identity)
 
     def _expired(self, found: Object) -> bool:
         # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
@@ -200,7 +207,7 @@ class Lease:
         spec |= {
             "holderIdentity": holder,
             "renewTime": stamp,
-            "leaseDurationSeconds": ceil(self._duration) if holder else 1,
+            "leaseDurationSeconds": ceil(self._duration) if holder else _RELEASED,
         }
         metadata = {"name": self._name, "namespace": self._namespace}
         if found:

@@ -167,8 +167,9 @@ class BackgroundWrites:
                 await self._writer.allocate(claim, assumption.allocation, version, user)
             except Overtaken as error:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
-                # The claim has moved on. Which way, the watch will show: a request that was sent twice finds itself in its way.
+                # Which way the claim has moved on the watch will show: a request that was sent twice finds itself in its way.
                 self._failed(demand, assumption, "overtaken", known=not version)
+                self._unknown.note(claim, assumption, version, refused=True)
             except Missing:
                 self._failed(demand, assumption, "overtaken")
             except NotLeading:
@@ -215,8 +216,7 @@ class BackgroundWrites:
     def _unanswered(self, demand: WaitingDemand, claim: Claim, assumption: Assumption, version: str) -> None:
         """Keep the devices of an allocation that may have been written; without a version only a finalizer may have been."""
         self._failed(demand, assumption, "unanswered", known=not version)
-        if version:
-            self._unknown.note(claim, assumption, version)
+        self._unknown.note(claim, assumption, version)
 
     async def _ungate(self, pod: Pod, rank_table: str) -> None:
         """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known, or this replica leads no more."""

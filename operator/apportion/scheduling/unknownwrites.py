@@ -1,8 +1,9 @@
-"""UnknownWrites: allocations whose write was not answered, until none of them can be carried out any more (ADR 13).
+"""UnknownWrites: allocations whose write was not answered, or met a conflict, until none of them can be carried out any more (ADR 13).
 
 In: assumptions whose write may have been carried out, or may be later. Out: claims
 that have moved on from the resourceVersion on which the write depends; what the watch
-then shows is true, and ends the assumption. The devices stay charged until then.
+then shows is true, and ends the assumption. The devices stay charged until then. A claim that has not moved on was not
+in the way of a write: admission has refused that (a webhook may answer 409), and its devices are free.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ class _Unknown:
     assumption: Assumption
     version: str
     due: float
+    refused: bool
     pause: float = _FIRST_PAUSE
     asked: bool = False
 
@@ -57,10 +59,11 @@ class UnknownWrites:
         """Whether there are any, including those that the watch has settled since the last look; any thread may ask."""
         return bool(self._open)
 
-    def note(self, claim: Claim, assumption: Assumption, version: str) -> None:
-        """Take note of a write that depends on this resourceVersion of the claim and was not answered."""
+    def note(self, claim: Claim, assumption: Assumption, version: str, *, refused: bool = False) -> None:
+        """Take note of a write that depends on this resourceVersion of the claim and was not answered, or with 409 (`refused`)."""
         if self._snapshot.assumed.holds(assumption):
-            found = _Unknown(claim, assumption, version, due=self._clock() + _FIRST_PAUSE)
+            due = self._clock() + _FIRST_PAUSE
+            found = _Unknown(claim, assumption, version, due, refused)
             self._open[claim.uid] = found
             self._call_later(found)
 
@@ -89,25 +92,35 @@ class UnknownWrites:
         """Let the claim move on; says whether this replica may write."""
         unknown.asked = True
         try:
-            await self._writer.withdraw(unknown.claim, unknown.version)
+            if not unknown.refused:
+                await self._move_on(unknown)
+            elif await self._writer.version(unknown.claim) == unknown.version:
+                _log.warning("claim.refused", claim=unknown.claim.key, error="409, and nobody has changed it")
+                self._snapshot.forget(unknown.assumption)
+            self._close(unknown)
         except NotLeading:
             unknown.due = self._clock()
             return False
         except Missing:
             self._snapshot.forget(unknown.assumption)
-        except Overtaken:
-            self._close(unknown)
         except ApiError as error:
             _log.warning("claim.not_withdrawn", claim=unknown.claim.key, error=str(error))
             unknown.pause = min(unknown.pause * 2, _LONGEST_PAUSE)
             unknown.due = self._clock() + unknown.pause
             self._call_later(unknown)
-        else:
-            _log.info("claim.withdrawn", claim=unknown.claim.key)
-            self._close(unknown)
         finally:
             unknown.asked = False
         return True
+
+    async def _move_on(self, unknown: _Unknown) -> None:
+        """Withdraw a write; raises Overtaken where admission has refused that: the claim is as it was."""
+        try:
+            await self._writer.withdraw(unknown.claim, unknown.version)
+        except Overtaken:
+            if await self._writer.version(unknown.claim) == unknown.version:
+                raise
+        else:
+            _log.info("claim.withdrawn", claim=unknown.claim.key)
 
     def _close(self, unknown: _Unknown) -> None:
         """Leave the rest to the watch: the claim has moved on."""

@@ -91,6 +91,13 @@ class Writer:
             kept = [each for each in claim.finalizers if each != _finalizer(claim)]
             await self._finalizers(claim, version, kept)
 
+    async def version(self, claim: Claim) -> str:
+        """Return the resourceVersion that the claim has now; raises Missing when it is gone."""
+        metadata = (await self._client.get(CLAIMS, claim.name, namespace=claim.namespace))["metadata"]
+        if metadata["uid"] != claim.uid:
+            raise Missing(f"claim {claim.key}: another one has its name")
+        return str(metadata["resourceVersion"])
+
     async def clear(self, claim: Claim, user: Pod | None = None) -> bool:
         """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
 

@@ -52,6 +52,11 @@ class VolumeIndex:
         """Volumes by the claim (namespace and name) that they are for, and by name: earlier claims may have left some."""
         self._classes: dict[str, StorageClass] = {}
 
+    def know(self, *, complete: bool) -> None:
+        """Learn whether all kinds are observed."""
+        self.complete = complete
+        self.version += 1
+
     def put(self, kind: ResourceKind, old: Any, new: Any) -> None:
         """Replace an object of one of the three kinds. `old` None: it is new; `new` None: it is deleted."""
         self.version += 1

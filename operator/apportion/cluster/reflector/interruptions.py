@@ -4,19 +4,23 @@ In: failures, and that they are over. Out: pauses, log lines.
 """
 
 import asyncio
+import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 import structlog
 
-from apportion.errors import ApiError, Unreachable
+from apportion.errors import ApiError, Expired, Unreachable
 
 THROTTLED: Final = 429
 _LOGGED = 60.0
 """Seconds between two log lines about failures."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 5.0
 """Seconds; the pause doubles with each failure in a row."""
+_FIRST_LIST, _LAST_LIST = 1.0, 30.0
+"""Seconds between two lists where each watch from a list's version is refused as too old (410): all objects are sent each time."""
 _LONGEST_PAUSE = 30.0
 """Seconds for which a server's Retry-After is honoured at most: its kind is not observed meanwhile."""
 _log = structlog.get_logger()
@@ -25,10 +29,13 @@ _log = structlog.get_logger()
 class Interruptions:
     """Failures of one kind."""
 
-    def __init__(self, kind: str) -> None:
-        """`kind`: its plural, for the log."""
+    def __init__(self, kind: str, jitter: Callable[[], float] = random.random) -> None:
+        """`kind`: its plural, for the log; `jitter`: a number from 0 to 1, so that kinds do not list at once."""
         self._kind = kind
         self._in_a_row = 0
+        self._expired = 0
+        """Versions in a row that were too old, with nothing observed in between but lists."""
+        self._jitter = jitter
         self._logged = float("-inf")
         self._wanted = asyncio.Event()
 
@@ -42,6 +49,20 @@ class Interruptions:
         else:
             self.say("reflector.unreachable", error, pause)
         return pause
+
+    def expire(self, error: Expired) -> float:
+        """Count a version that was too old; returns the pause in seconds, none for one after which the kind was watched."""
+        self._expired += 1
+        if self._expired == 1:
+            return 0.0
+        longest = min(_FIRST_LIST * 2.0 ** min(self._expired - 2, 10), _LAST_LIST)
+        pause = longest * (1 + self._jitter()) / 2
+        self.say("reflector.expired", error, pause)
+        return pause
+
+    def watched(self) -> None:
+        """Note that a watch has said something."""
+        self._expired = 0
 
     async def rest(self, seconds: float) -> None:
         """Leave the kind alone for so long, or until `end_rest`."""

@@ -8,6 +8,7 @@ that was replaced (etcd restored from a backup) is reported as RESTORED: an olde
 import asyncio
 import math
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -29,6 +30,8 @@ _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
 _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
+_MISSED = 60.0
+"""Seconds without a kind that is done without, after which it counts as empty: a server that starts serves no CRDs and knows no roles for a moment."""
 _FORBIDDEN = 403
 _log = structlog.get_logger()
 
@@ -47,11 +50,14 @@ class Reflector:
         few: int = 500,
         proof: float = 5.0,
         page: int = 500,
+        missed: float = _MISSED,
+        noted: Callable[[], None] = lambda: None,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`. `answered`: what `observe` knows by the answers to writes alone.
 
-        `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
+        `optional`: a kind that this server does not serve, or does not let us read, counts as empty, after `missed` seconds where it had objects;
+        `noted` is called when `listed` changes. `few`: objects of a kind that
         `catch_up` lists again rather than waiting for a bookmark, and that is listed after a broken connection; `proof`: seconds that it waits for one before it lists. `page`: objects
         of one answer to a list; `params`: server-side selectors.
         """
@@ -70,7 +76,9 @@ class Reflector:
         """Whether the server is asked before the next watch if it has lost what was observed."""
         self._watching: asyncio.Timeout | None = None
         self.listed = False
-        """Whether a first list was observed whole."""
+        """Whether a list was observed whole, and the kind does not count as empty since."""
+        self._missed, self._missed_since = missed, math.inf
+        self._noted = noted
         self._interruptions = Interruptions(kind.plural)
 
     def age(self) -> float:
@@ -87,8 +95,9 @@ class Reflector:
                 if self._lists or not self._progress.version:
                     await self._relist()
                 await self._follow()
-            except Expired:
+            except Expired as error:
                 self._progress.version = ""
+                pause = self._interruptions.expire(error)
             except Missing as error:
                 pause = self._unserved(error)
             except Unreachable as error:
@@ -196,7 +205,7 @@ class Reflector:
         if restored:
             self._reported.confirm(math.inf)  # of another history
             _log.warning("reflector.history_replaced", kind=self.kind.plural, version=version)
-        self.listed = True
+        self._set_listed(listed=True)
         self._advance(version, listed=True)
         self.synced.set()
 
@@ -218,6 +227,7 @@ class Reflector:
                         self._reported.report(change, item)
                     # Only now: an event that was not observed must come again after a broken connection.
                     self._advance(version)
+                    self._interruptions.watched()
         except TimeoutError:
             return
         finally:
@@ -231,6 +241,12 @@ class Reflector:
         self._progress.advance(version, listed=listed)
         self._reported.confirm(self._progress.observed)
         self._interruptions.over()
+        self._missed_since = math.inf
+
+    def _set_listed(self, *, listed: bool) -> None:
+        if listed != self.listed:
+            self.listed = listed
+            self._noted()
 
     # Failures. ------------------------------------------------------------------------------------------------
 
@@ -239,6 +255,12 @@ class Reflector:
         self._progress.version = ""
         if self._optional:
             self._progress.hear()
+            self._missed_since = min(self._missed_since, self._progress.heard)
+            if self.listed and self._progress.heard - self._missed_since >= self._missed:
+                _log.warning("reflector.done_without", kind=self.kind.plural, error=str(error))
+                self._set_listed(listed=False)
+                self._reported.vanish(())
+                self._progress.observed = 0  # all that there is is unknown
             self.synced.set()
             return 5 * _UNSERVED
         self.synced.clear()

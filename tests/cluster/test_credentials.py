@@ -1,0 +1,167 @@
+"""The token and the authorities of the pod's service account, whose files kubelet writes anew."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from kubernetes_asyncio.client import Configuration
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLASSES
+from apportion.cluster.reflector import Reflector
+from apportion.errors import ApiError, Unreachable
+from testbed.beside import beside
+from testbed.certificates import Authority
+from testbed.eventually import eventually
+from tests.clock import Clock
+from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.seen import Seen
+
+PERIOD = 61.0
+
+
+class Guard:
+    """Lets requests in by the tokens that are valid now."""
+
+    def __init__(self, *valid: str) -> None:
+        self.valid = set(valid)
+        self.shown: list[str | None] = []
+
+    def __call__(self, request: web.Request) -> web.Response | None:
+        """Refuse who shows another one."""
+        shown = request.headers.get("Authorization")
+        self.shown.append(shown)
+        return None if shown in {f"Bearer {each}" for each in self.valid} else failed(401, "Unauthorized")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where kubelet writes."""
+    made = tmp_path / "token"
+    made.write_text("first")
+    return made
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """Serve a node in memory."""
+    async with ApiServer().serving() as made:
+        made.put(CLASSES, {"metadata": {"name": "c"}})
+        yield made
+
+
+def write(file: Path, text: str | None) -> None:
+    """Let the file hold this text; None: let it be away."""
+    file.unlink(missing_ok=True)
+    if text is not None:
+        file.write_text(text)
+
+
+def client(server: ApiServer, file: Path, clock: Clock) -> Client:
+    settings = Configuration(host=f"http://127.0.0.1:{server.port}")
+    return Client(settings, patience=5.0, manager="test", token=file, clock=clock)
+
+
+async def test_a_token_is_read_anew_before_it_ends(server: ApiServer, file: Path) -> None:
+    """A minute after it was written at most, by a clock that nobody sets."""
+    clock = Clock()
+    server.fault = guard = Guard("first", "second")
+    async with client(server, file, clock) as one:
+        await one.get(CLASSES, "c")
+        write(file, "second\n")
+        clock.now += PERIOD
+        await one.get(CLASSES, "c")
+    assert guard.shown == ["Bearer first", "Bearer second"]
+
+
+async def test_a_request_that_is_refused_for_its_token_is_made_with_the_next_one(
+    server: ApiServer, file: Path
+) -> None:
+    """A clock may be wrong, or the token's key revoked; a second refusal by the same token is the answer."""
+    server.fault = guard = Guard("second")
+    async with client(server, file, Clock()) as one:
+        write(file, "second")
+        await one.patch(CLASSES, "c", {"metadata": {"labels": {"a": "b"}}})
+        guard.valid.clear()
+        with pytest.raises(ApiError, match="401"):
+            await one.get(CLASSES, "c")
+    assert guard.shown == ["Bearer first", "Bearer second", "Bearer second"]
+
+
+async def test_a_watch_that_is_refused_for_its_token_goes_on_with_the_next_one(
+    server: ApiServer, file: Path
+) -> None:
+    """Without a list of all objects, and at once."""
+    guard = Guard("first")
+    server.fault = guard
+    async with client(server, file, Clock()) as one:
+        reflector = Reflector(one, CLASSES, seen := Seen(), few=-1)
+        async with beside(reflector.run()):
+            await reflector.synced.wait()
+            write(file, "second")
+            guard.valid = {"second"}
+            server.requests.clear()
+            server.end_watches()
+            server.put(CLASSES, {"metadata": {"name": "late"}})
+            await eventually(lambda: seen.has("late"), within=3)
+    assert not any("limit=500" in path for _, path in server.requests)
+
+
+@pytest.mark.parametrize("found", ["", "\n", "two words", "nul\0", "ümlaut", None])
+async def test_a_file_that_holds_no_token_leaves_the_former_one(
+    server: ApiServer, file: Path, found: str | None
+) -> None:
+    """It is being written, or its disk was full, or it is not there: it ended the operator."""
+    clock = Clock()
+    server.fault = Guard("first")
+    async with client(server, file, clock) as one:
+        write(file, found)
+        clock.now += PERIOD
+        await one.get(CLASSES, "c")
+        write(file, "second")
+        server.fault = Guard("second")
+        await one.get(CLASSES, "c")
+
+
+async def test_authorities_are_read_anew(file: Path, tmp_path: Path) -> None:
+    """The API server has a certificate of another authority than when the operator started."""
+    former, latter = Authority(tmp_path / "former"), Authority(tmp_path / "latter")
+    pair = latter.serving()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    authorities = tmp_path / "ca.crt"
+    authorities.write_bytes(former.certificate.read_bytes())
+    clock = Clock()
+    async with listening(context) as port:
+        settings = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(authorities))
+        async with Client(settings, patience=5.0, manager="test", token=file, clock=clock) as one:
+            with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+                await one.get(CLASSES, "c")
+            authorities.write_text("-----BEGIN CERTIFICATE-----\n")
+            clock.now += PERIOD
+            with pytest.raises(Unreachable):
+                await one.get(CLASSES, "c")
+            authorities.write_bytes(former.certificate.read_bytes() + latter.certificate.read_bytes())
+            clock.now += PERIOD
+            await one.get(CLASSES, "c")
+
+
+@asynccontextmanager
+async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
+    """Answer everything with an empty object over TLS."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"resourceVersion": "1"}})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
