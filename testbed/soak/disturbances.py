@@ -2,7 +2,7 @@
 
 In: an installation behind faulty proxies, random choices. Out: how often each was done. At the end everything runs and is whole again.
 
-Operators are left alone for the last part of each period, and one agent altable: memory is judged by processes that live long.
+Operators are left alone for the last part of each period. Memory is judged by processes that live long: one agent is never killed, and one operator not in the second half.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from testbed.checker import Checker
 from testbed.components import APISERVER, CONTROLLER_MANAGER, SCHEDULER
@@ -35,7 +35,13 @@ _AWAY_SECONDS: Final = (10.0, 20.0)
 """How long an operator sleeps or is cut off: longer than its lease lasts."""
 _NO_AGENT_SECONDS: Final = (10.0, 45.0)
 """How long a node has no agent: longer than kubelet keeps the slices of a plugin that is gone, sometimes."""
+_T = TypeVar("_T")
 _OURS: Final = "/(resourceclaims|partitions)/"
+
+
+def mortal(operators: Sequence[_T], over: float) -> Sequence[_T]:
+    """Return the operators that may be killed when this share of a run is over: in the second half all but the last one."""
+    return operators[:-1] if over >= 0.5 else operators
 
 
 def rules() -> Iterator[Rule]:
@@ -72,6 +78,7 @@ class Disturbances:
         self._checker = checker
         self._proxies = proxies
         self._choose = choose
+        self._began, self._seconds = 0.0, 0.0
         self._is_faulty = False
         self._aimed: dict[FaultyProxy, Sequence[Rule]] = {}
         self._held = HeldWrites(proxies[: len(installation.operators)], self._aim, churn)
@@ -91,7 +98,8 @@ class Disturbances:
 
     async def run(self, seconds: float) -> None:
         """Disturb for so many seconds; everything runs again when this returns."""
-        end = time.monotonic() + seconds
+        self._began, self._seconds = time.monotonic(), seconds
+        end = self._began + seconds
         period = min(seconds, PERIOD_SECONDS)
         faulty = asyncio.create_task(self._faulty())
         try:
@@ -152,13 +160,16 @@ class Disturbances:
 
     # Operators
 
+    def _mortal(self) -> Sequence[Supervised]:
+        return mortal(self._installation.operators, (time.monotonic() - self._began) / self._seconds)
+
     async def _kill_in_a_write(self) -> None:
-        """SIGKILL every operator at the moment at which the server has taken an allocation: the leader has not heard of it."""
+        """SIGKILL the operators at the moment at which the server has taken an allocation: the leader has not heard of it."""
         struck = asyncio.Event()
 
         def strike(_: int) -> None:
             self._checker.on_allocation = lambda _: None
-            for operator in self._installation.operators:
+            for operator in self._mortal():
                 operator.kill()
             struck.set()
 
@@ -171,13 +182,13 @@ class Disturbances:
             self.counts["operators killed in a write"] += 1
 
     async def _kill_operator(self) -> None:
-        self._choose.choice(self._installation.operators).kill()
+        self._choose.choice(self._mortal()).kill()
         self.counts["operator killed"] += 1
 
     async def _kill_all(self) -> None:
-        for operator in self._installation.operators:
+        for operator in self._mortal():
             operator.kill()
-        self.counts["both operators killed"] += 1
+        self.counts["operators killed at once"] += 1
 
     async def _sleep(self) -> None:
         """Stop an operator for longer than its lease lasts, and wake it."""

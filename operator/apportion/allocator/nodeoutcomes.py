@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from apportion.allocator.demand import Demand
-from apportion.allocator.equivalence.nodestate import NodeStates
+from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.ranking.ranking import Ranking
+from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
+from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import Outcome, Solved
-from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import solve
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
@@ -52,7 +52,7 @@ class NodeOutcomes:
     def by_state(self) -> Callable[[str], Outcome]:
         """Return the function that computes the outcome of a node's state by the name of one of its nodes."""
         if self.ranking.scorer.reads is None or self.state.class_count <= FEW_CLASSES:
-            return outcomes_by_state(self.state, self.node_states, self.ranking.scorer, self.query)
+            return outcomes_by_state(self.state, self.node_states, self.ranking, self.query)
         return self._outcome_of_state
 
     def _outcome_of_state(self, name: str) -> Outcome:
@@ -67,11 +67,11 @@ class NodeOutcomes:
             else None
         )
         if observable is None:
-            return scorer.outcome(view, query, state.selectors, node_state)
+            return _outcome(ranking, query, view, state.selectors, node_state)
         key = observable, view.holdings
         found = ranking.observed.get(key)
         if found is None:
-            found = scorer.outcome(view, query, state.selectors, node_state)
+            found = _outcome(ranking, query, view, state.selectors, node_state)
             # An error names the node's own device.
             if not isinstance(found, NodeError):
                 ranking.observed[key] = found
@@ -132,7 +132,10 @@ class NodeOutcomes:
             found = scorer.shortcut(view, query, selectors, shared=self.ranking.shared)
             if found is not None:
                 return found
-        return solve(view, query, scorer, selectors, steps=self.steps, prefer=prefer, excluded=excluded)
+        ranking, reuse = self.ranking, self.reuse
+        steps = ranking.steps() if reuse else self.steps
+        found = solve(view, query, scorer, selectors, steps=steps, prefer=prefer, excluded=excluded)
+        return ranking.counted(found) if reuse else found
 
     def searched(self, name: str) -> Outcome:
         """Return the outcome of one node with its picks; nodes of one state share it where they have equal ones."""
@@ -235,12 +238,17 @@ class NodeOutcomes:
         return found
 
 
-def outcomes_by_state(
-    state: State, node_states: NodeStates, scorer: Scorer, query: Query
-) -> Callable[[str], Outcome]:
+def outcomes_by_state(state: State, node_states: NodeStates, ranking: Ranking, query: Query) -> Answer:
     """Return the function that computes the outcome of a node's state by node name. Hot path: all it needs is local."""
-    outcome, view, selectors, node_state = scorer.outcome, state.view, state.selectors, node_states.of
-    return lambda name: outcome(view(name), query, selectors, node_state(name))
+    view, selectors, node_state = state.view, state.selectors, node_states.of
+    return lambda name: _outcome(ranking, query, view(name), selectors, node_state(name))
+
+
+def _outcome(
+    ranking: Ranking, query: Query, view: NodeView, selectors: SelectorLookup, node_state: NodeState
+) -> Outcome:
+    steps = ranking.steps()
+    return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, steps=steps))
 
 
 def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
@@ -252,4 +260,4 @@ def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:
-            ranking.catch_up(outcomes_by_state(state, node_states, scorer, ranking.query))
+            ranking.catch_up(outcomes_by_state(state, node_states, ranking, ranking.query))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from apportion.allocator.defrag.packing import Charge, Place
 
 STEPS = 30_000
-"""Choices that are tried: about a second."""
+"""Choices that are tried, of places, of those in the way and of the order of moves: about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,19 @@ class ExactSearch:
                 break
         return self._best
 
+    def _spend(self) -> bool:
+        """Say whether the budget is enough for one more choice, and count it."""
+        if self.steps <= 0:
+            self.proven = False
+            return False
+        self.steps -= 1
+        return True
+
     def _extend(self) -> None:
         if self._best is not None and (self._pods, self._cost) >= (self._best.pods, self._best.cost):
             return
-        if self.steps <= 0:
-            self.proven = False
+        if not self._spend():
             return
-        self.steps -= 1
         key = (
             frozenset((number, id(place)) for number, place in self._moved.items()),
             frozenset(self._waiting),
@@ -144,7 +150,7 @@ class ExactSearch:
     ) -> Iterator[tuple[int, ...]]:
         """Yield sets of occupants after whose going this fits, with those that go anyway."""
         key = frozenset(going)
-        if key in seen:
+        if key in seen or not self._spend():
             return
         seen.add(key)
         short = self._short(charge, going)
@@ -203,7 +209,7 @@ class ExactSearch:
             self._best = Found(self._pods, self._cost, moves, tuple(place for _, place in self._chosen))
 
     def _order(self) -> list[int] | None:
-        """Return the moves in an order in which each finds its place free; None: there is none."""
+        """Return the moves in an order in which each finds its place free; None: there is none, or none was found within the budget."""
         left = self.left.copy()
         for _, place in self._chosen:
             _add(left, _sum(place.charge, place.on_node), 1)
@@ -215,7 +221,7 @@ class ExactSearch:
         def ordered(rest: frozenset[int]) -> list[int] | None:
             if not rest:
                 return []
-            if rest in failed:
+            if rest in failed or not self._spend():
                 return None
             for number in sorted(rest):
                 occupant, place = self.occupants[number], self._moved[number]

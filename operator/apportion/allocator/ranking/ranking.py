@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
+from apportion.allocator.search.outcome import EXHAUSTED, Contention, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
+from apportion.allocator.search.search import STEPS
 
 SortKey: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name. The smallest wins."""
@@ -27,6 +28,8 @@ MOST_HOST_RANKINGS = 64
 """Rankings with cpu and memory kept per ranking, one for each request of them."""
 MOST_DIAGNOSES = 4096
 """Diagnoses kept per ranking."""
+LEAST_STEPS = 256
+"""Devices that the search of a node may always try: eight times the most that a claim gets."""
 
 
 class Ranking(ABC):
@@ -40,6 +43,8 @@ class Ranking(ABC):
         self.strategy = scorer.strategy
         self.query = query
         """One of those that share the ranking, whose outcomes it has."""
+        self._exhausted = 0
+        """Searches that have used up their steps."""
         self.observed: Memo[object, Outcome] = Memo(most_observed)
         """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
@@ -66,6 +71,18 @@ class Ranking(ABC):
     def is_new(self) -> bool:
         """Whether the ranking never caught up."""
         return self._cursor < 0
+
+    def steps(self) -> int:
+        """Return the devices that the next search of a node may try.
+
+        All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs.
+        """
+        return max(STEPS // (1 + self._exhausted) ** 2, LEAST_STEPS)
+
+    def counted(self, outcome: Outcome) -> Outcome:
+        """Count an outcome for which the steps were used up, and return it."""
+        self._exhausted += outcome is EXHAUSTED
+        return outcome
 
     @abstractmethod
     def catch_up(self, answer: Answer) -> None:

@@ -50,6 +50,11 @@ class PartialSolution:
         self.counts: dict[int, int] = {}
         """Devices chosen by claim."""
 
+    @property
+    def steps_left(self) -> int:
+        """Devices that may still be tried."""
+        return max(self._left, 0)
+
     def open(self, candidates: Candidates, claim: int) -> int:
         """Return the devices that the alternative may take next."""
         mask = self.before_constraints(candidates, claim)

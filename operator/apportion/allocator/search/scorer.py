@@ -9,7 +9,7 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
-from apportion.allocator.search.search import Pick, Search, solve
+from apportion.allocator.search.search import STEPS, Pick, Search, solve
 
 
 class Strategy(Enum):
@@ -114,11 +114,17 @@ class Scorer(Protocol):
         return None
 
     def outcome(
-        self, view: NodeView, query: Query, selectors: SelectorLookup, _keeper: OutcomeKeeper
+        self,
+        view: NodeView,
+        query: Query,
+        selectors: SelectorLookup,
+        _keeper: OutcomeKeeper,
+        *,
+        steps: int = STEPS,
     ) -> Outcome:
         """Return the outcome of all nodes of a state, as an estimate if the strategy has one."""
         found = self.shortcut(view, query, selectors, shared=True)
-        return found if found is not None else solve(view, query, self, selectors)
+        return found if found is not None else solve(view, query, self, selectors, steps=steps)
 
     def destroyed(self, _view: NodeView, _picks: Sequence[Pick], _idle: Iterable[int]) -> int:
         """Return the worth of the idle partitions that no longer fit together with the picks."""

@@ -22,7 +22,7 @@ from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pic
 __all__ = ["STEPS", "OutOfBudget", "Pick", "Search", "solve"]
 
 STEPS = 20_000
-"""Devices tried on one node before the search ends without a result; about 0.2 s."""
+"""Devices tried on one node before the search ends without a result; about 0.2 s, for claims with many alternatives and constraints 2 s."""
 
 
 class SearchStrategy(Protocol):
@@ -221,7 +221,7 @@ def solve(
     prefer: Mapping[int, int] | None = None,
     excluded: int = 0,
 ) -> Outcome:
-    """Search one node. The outcome depends only on the arguments."""
+    """Search one node; `steps`: of all searches together that this takes. The outcome depends only on the arguments."""
     try:
         rows = candidate_rows(view, query, selectors, excluded)
         search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
@@ -233,17 +233,18 @@ def solve(
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
     if strategy.scans and not search.exact_order:
-        search, picks = _with_earliest_alternatives(search, picks, strategy, steps)
+        search, picks = _with_earliest_alternatives(search, picks, strategy)
     return strategy.finish(search, _ranks(query, picks), picks)
 
 
 def _with_earliest_alternatives(
-    search: Search, picks: tuple[Pick, ...], strategy: SearchStrategy, steps: int
+    search: Search, picks: tuple[Pick, ...], strategy: SearchStrategy
 ) -> tuple[Search, tuple[Pick, ...]]:
-    """Return a solution in which each slot has the earliest alternative that the slots before it leave possible.
+    """Return a solution in which each slot has the earliest alternative that the slots before it leave possible, as far as the steps left suffice.
 
     A strategy's first device for one slot may be the only one that serves an early alternative of a later slot.
     """
+    left = search.steps_left
     rows = search.candidate_rows
     ranks = _ranks(search.query, picks)
     for number in range(1, len(rows)):
@@ -251,11 +252,13 @@ def _with_earliest_alternatives(
             continue
         before = [[row[rank]] for row, rank in zip(rows[:number], ranks, strict=False)]
         earlier = [*before, rows[number][: ranks[number]], *rows[number + 1 :]]
+        steps = left // (len(rows) - number)
         narrowed = Search(search.view, search.query, earlier, strategy, steps=steps, prefer=search.prefer)
         try:
             found = narrowed.run()
         except OutOfBudget:
-            continue
+            found = None
+        left -= steps - narrowed.steps_left
         if found is not None:
             # Strategies look up alternatives by their number.
             narrowed.candidate_rows = rows
