@@ -20,7 +20,7 @@ NO_CACHE = {
     "gang.count.MOST_KINDS", "gang.place.MOST_ASKED",
     "nodeoutcomes.MOST_RANKINGS", "preemption.findgangvictims.MOST_DOMAINS", "preemption.findvictims.MOST_NODES",
     "reservation.MOST_ASKED", "queue.LEAST_TOGETHER", "queue.MOST_TOGETHER",
-    "ranking.rankedstates.MOST_POPPED", "rules.capacity.MOST", "rules.query.MOST_RESULTS",
+    "ranking.ranking.LEAST_STEPS", "ranking.rankedstates.MOST_POPPED", "rules.capacity.MOST", "rules.query.MOST_RESULTS",
 }  # fmt: skip
 """Limits of something else than a cache: of the API, of a text, of a loop."""
 
