@@ -169,7 +169,7 @@ class BackgroundWrites:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
                 # Which way the claim has moved on the watch will show: a request that was sent twice finds itself in its way.
                 self._failed(demand, assumption, "overtaken", known=not version)
-                self._unknown.note(claim, assumption, version, refused=True)
+                self._unknown.note(claim, assumption, version)
             except Missing:
                 self._failed(demand, assumption, "overtaken")
             except NotLeading:

@@ -2,8 +2,8 @@
 
 In: assumptions whose write may have been carried out, or may be later. Out: claims
 that have moved on from the resourceVersion on which the write depends; what the watch
-then shows is true, and ends the assumption. The devices stay charged until then. A claim that has not moved on was not
-in the way of a write: admission has refused that (a webhook may answer 409), and its devices are free.
+then shows is true, and ends the assumption. The devices stay charged until then. A conflict does not say that the claim
+has moved on: a webhook may answer 409, too.
 """
 
 import asyncio
@@ -31,7 +31,6 @@ class _Unknown:
     assumption: Assumption
     version: str
     due: float
-    refused: bool
     pause: float = _FIRST_PAUSE
     asked: bool = False
 
@@ -59,11 +58,10 @@ class UnknownWrites:
         """Whether there are any, including those that the watch has settled since the last look; any thread may ask."""
         return bool(self._open)
 
-    def note(self, claim: Claim, assumption: Assumption, version: str, *, refused: bool = False) -> None:
-        """Take note of a write that depends on this resourceVersion of the claim and was not answered, or with 409 (`refused`)."""
+    def note(self, claim: Claim, assumption: Assumption, version: str) -> None:
+        """Take note of a write that depends on this resourceVersion of the claim and was not answered, or with 409."""
         if self._snapshot.assumed.holds(assumption):
-            due = self._clock() + _FIRST_PAUSE
-            found = _Unknown(claim, assumption, version, due, refused)
+            found = _Unknown(claim, assumption, version, due=self._clock() + _FIRST_PAUSE)
             self._open[claim.uid] = found
             self._call_later(found)
 
@@ -92,11 +90,7 @@ class UnknownWrites:
         """Let the claim move on; says whether this replica may write."""
         unknown.asked = True
         try:
-            if not unknown.refused:
-                await self._move_on(unknown)
-            elif await self._writer.version(unknown.claim) == unknown.version:
-                _log.warning("claim.refused", claim=unknown.claim.key, error="409, and nobody has changed it")
-                self._snapshot.forget(unknown.assumption)
+            await self._move_on(unknown)
             self._close(unknown)
         except NotLeading:
             unknown.due = self._clock()
