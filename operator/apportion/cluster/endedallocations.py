@@ -66,19 +66,19 @@ class EndedAllocations:
         for each in found.reserved_for:
             _discard(self._by_pod, each.uid, claim)
 
-    def of_pod(self, pod: str) -> list[str]:
-        """Return the claims (UIDs) that a pod (UID) had reserved, after it has changed.
+    def of_pod(self, pod: str) -> list[Claim]:
+        """Return the claims that a pod (UID) had reserved, after it has changed.
 
         Those that it names no more, and whose devices it can therefore not be bound by, are forgotten with it; so are those whose pods have all ended.
         """
-        found = list(self._by_pod.get(pod, ()))
+        found = [self._claims[uid] for uid in self._by_pod.get(pod, ())]
         now = self._pods.get(pod)
         named = {each.claim for each in now.claims} if now is not None else set()
-        for uid in found:
-            if now is None or (now.node is None and self._claims[uid].name not in named):
-                self._part(pod, uid)
-            elif not any(self._live(each.uid) for each in self._claims[uid].reserved_for):
-                self._drop(uid)
+        for claim in found:
+            if now is None or (now.node is None and claim.name not in named):
+                self._part(pod, claim.uid)
+            elif not any(self._live(each.uid) for each in claim.reserved_for):
+                self._drop(claim.uid)
         return found
 
     def get(self, claim: str) -> Claim | None:

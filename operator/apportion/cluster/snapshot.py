@@ -270,7 +270,8 @@ class Snapshot:
         self.pod_index.put(uid, old, new)
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
-            self._charges.put_ended(claim, self.ended.get(claim))
+            self._charges.put_ended(claim.uid, self.ended.get(claim.uid))
+            self.changes.claim(claim, ())  # the pod may name another one by now
         if load_of(old) != load_of(new):
             for pod in (old, new):
                 if pod is not None and pod.node is not None:
