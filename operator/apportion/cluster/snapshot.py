@@ -263,7 +263,8 @@ class Snapshot:
         if (changed := claim or gone) is not None:
             self.changes.claim(changed, self.users(changed))
         if allocation is not None and claim is not None:
-            self.ended.forget_unbound(claim.namespace, claim.name)
+            for former in self.ended.replace(claim, allocation):
+                self._charges.put_ended(former, None)
         self.retry_epoch += self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
