@@ -44,6 +44,7 @@ async def test_the_one_model_that_the_limits_leave_is_found(left: int, silent: C
     assert got(world, "a1") == set()
 
 
+@pytest.mark.slow
 async def test_each_request_of_a_claim_finds_it(silent: Client) -> None:
     """What is left out for one request is asked about once more for the other."""
     world = many_models(MODELS - 1, limit=2)

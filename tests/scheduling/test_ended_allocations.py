@@ -78,6 +78,26 @@ def test_devices_of_a_claim_that_was_made_anew_before_its_pod_was_bound_are_free
     assert not world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-1"))
 
 
+@pytest.mark.parametrize("first", ["p", "q"])
+def test_of_several_pods_without_a_node_all_get_what_the_claim_has_anew(first: str) -> None:
+    """One of them may be over by then."""
+    world, claim, pod = used()
+    spec = pod["spec"]
+    pod = world.see(PODS, pod | {"spec": {**spec, "nodeName": ""}})
+    other = world.pod("q", "c")
+    users = {"p": pod, "q": other}
+    claim["status"]["reservedFor"] = [
+        {"resource": "pods", "name": name, "uid": users[name]["metadata"]["uid"]}
+        for name in (first, *users.keys() - {first})
+    ]
+    world.see(CLAIMS, claim)
+    end(world, claim, "deleted")
+    world.see(PODS, other | {"status": {"phase": "Failed"}})
+    world.allocate(world.claim("c", uid="anew"), "n1", "gpu-1")
+    world.see(PODS, pod | {"spec": spec})
+    assert not charged(world)
+
+
 def test_devices_of_a_claim_that_was_made_anew_under_a_running_pod_stay_charged() -> None:
     """The pod that was bound runs with the former ones, and somebody else uses the claim of that name."""
     world, claim, pod = used()
@@ -87,6 +107,23 @@ def test_devices_of_a_claim_that_was_made_anew_under_a_running_pod_stay_charged(
     world.allocate(world.claim("c", uid="anew"), "n1", "gpu-1", reservedFor=[consumer])
     assert charged(world)
     world.gone(PODS, other)
+    assert charged(world)
+    world.gone(PODS, pod)
+    assert not charged(world)
+
+
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+def test_devices_that_a_claim_has_anew_with_its_running_pod_are_held_once(how: str) -> None:
+    """Somebody has written back what was lost; a quota was charged for it twice."""
+    world, claim, pod = used()
+    consumer = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+    for reserved, holders in (([], 2), ([consumer], 1)):
+        end(world, claim, how)
+        uid = f"anew-{holders}" if how == "deleted" else claim["metadata"]["uid"]
+        claim = world.claim("c", uid=uid)
+        world.allocate(claim, "n1", "gpu-0", reservedFor=reserved)
+        assert len(world.snapshot.state.holders(CARD)) == holders
+    end(world, claim, how)
     assert charged(world)
     world.gone(PODS, pod)
     assert not charged(world)

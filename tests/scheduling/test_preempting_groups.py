@@ -3,6 +3,8 @@
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.scheduling.preemption.groupvictims import MOST_OTHERS
+from tests.observedcluster import request
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import (
     GROUP,
@@ -233,3 +235,17 @@ async def test_a_group_whose_first_members_change_has_nobody_evicted_twice(unans
     await made.passes(4)
     assert len({"a", "b", "c"} & made.world.places().keys()) == 2
     assert made.evicted == gone
+
+
+@pytest.mark.slow
+async def test_a_free_node_behind_many_full_ones_serves_a_member_of_a_group(unanswered: Client) -> None:
+    """Of nodes from which nobody goes 256 are looked at: always the same, without the only one with a free device."""
+    made = trial(unanswered, 1, nodes=MOST_OTHERS + 4)
+    first, *full, _ = sorted(node.name for node in made.world.snapshot.nodes.values())
+    for name in full:
+        claim = made.world.claim(f"foreign-{name}", request("gpu"))
+        made.world.allocate(claim, name, "gpu-0", by="somebody")
+    holds(made.world, "low", 0, node=first)
+    joins(made.world, "a", "b")
+    await made.passes(3)
+    assert made.evicted == ["low"]

@@ -5,7 +5,7 @@ A tenant may take the finalizers off a claim in use and delete it, or clear its 
 until the pod has ended. An operator that starts later learns of them by the agent's taint `apportion.dev/held`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -39,25 +39,35 @@ class EndedAllocations:
             for pod in consumers:
                 self._by_pod.setdefault(pod, set()).add(claim.uid)
 
-    def forget_unbound(self, namespace: str, name: str) -> None:
-        """Forget which pods without a node had reserved what claims of this name lost: the one that there is was given devices anew.
+    def replace(self, claim: Claim, allocation: Allocation) -> list[str]:
+        """Take note of what a claim was given devices anew; returns those of its name (UIDs) of which nothing has to be held any more.
 
         kube-scheduler takes devices back from a pod that it cannot place; the pod is bound by those that it gets then. The claim
-        may have been deleted and made anew meanwhile, with another UID.
+        may have been deleted and made anew meanwhile, with another UID. Where it has all that was lost, and pods that run have reserved
+        it, they run with its devices.
         """
-        for uid in self.named(namespace, name):
-            for consumer in self._claims[uid].reserved_for:
-                pod = self._pods.get(consumer.uid)
-                if pod is None or pod.node is None:
-                    self._part(consumer.uid, uid)
+        replaced: list[str] = []
+        reserved = {each.uid for each in claim.reserved_for}
+        for uid in self.named(claim.namespace, claim.name):
+            found = self._claims[uid]
+            has_all = found.allocation is None or allocation.keeps(found.allocation)
+            if has_all and reserved.issuperset(pod.uid for pod in self._running(found)):
+                self._drop(uid)
+                replaced.append(uid)
+            else:
+                users = (self._pods.get(each.uid) for each in found.reserved_for)
+                self._keep(uid, {pod.uid for pod in users if pod is not None and pod.node is not None})
+        return replaced
 
-    def _part(self, pod: str, claim: str) -> None:
-        """Count a pod no longer among those that may run with what a claim lost; without any the claim is forgotten."""
+    def _keep(self, claim: str, pods: Collection[str]) -> None:
+        """Count only these pods (UIDs) among those that may run with what a claim lost; without any the claim is forgotten."""
         found = self._claims[claim]
-        left = tuple(each for each in found.reserved_for if each.uid != pod)
+        for each in found.reserved_for:
+            if each.uid not in pods:
+                _discard(self._by_pod, each.uid, claim)
+        left = tuple(each for each in found.reserved_for if each.uid in pods)
         self._claims[claim] = replace(found, reserved_for=left)
-        _discard(self._by_pod, pod, claim)
-        if not any(self._live(each.uid) for each in left):
+        if not any(map(self._live, pods)):
             self._drop(claim)
 
     def _drop(self, claim: str) -> None:
@@ -66,19 +76,19 @@ class EndedAllocations:
         for each in found.reserved_for:
             _discard(self._by_pod, each.uid, claim)
 
-    def of_pod(self, pod: str) -> list[str]:
-        """Return the claims (UIDs) that a pod (UID) had reserved, after it has changed.
+    def of_pod(self, pod: str) -> list[Claim]:
+        """Return the claims that a pod (UID) had reserved, after it has changed.
 
         Those that it names no more, and whose devices it can therefore not be bound by, are forgotten with it; so are those whose pods have all ended.
         """
-        found = list(self._by_pod.get(pod, ()))
+        found = [self._claims[uid] for uid in self._by_pod.get(pod, ())]
         now = self._pods.get(pod)
         named = {each.claim for each in now.claims} if now is not None else set()
-        for uid in found:
-            if now is None or (now.node is None and self._claims[uid].name not in named):
-                self._part(pod, uid)
-            elif not any(self._live(each.uid) for each in self._claims[uid].reserved_for):
-                self._drop(uid)
+        for claim in found:
+            if now is None or (now.node is None and claim.name not in named):
+                self._keep(claim.uid, {each.uid for each in claim.reserved_for} - {pod})
+            elif not any(self._live(each.uid) for each in claim.reserved_for):
+                self._drop(claim.uid)
         return found
 
     def get(self, claim: str) -> Claim | None:

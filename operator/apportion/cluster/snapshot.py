@@ -263,14 +263,16 @@ class Snapshot:
         if (changed := claim or gone) is not None:
             self.changes.claim(changed, self.users(changed))
         if allocation is not None and claim is not None:
-            self.ended.forget_unbound(claim.namespace, claim.name)
+            for former in self.ended.replace(claim, allocation):
+                self._charges.put_ended(former, None)
         self.retry_epoch += self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
-            self._charges.put_ended(claim, self.ended.get(claim))
+            self._charges.put_ended(claim.uid, self.ended.get(claim.uid))
+            self.changes.claim(claim, ())  # the pod may name another one by now
         if load_of(old) != load_of(new):
             for pod in (old, new):
                 if pod is not None and pod.node is not None:

@@ -16,6 +16,7 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
+from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import backed
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -158,8 +159,9 @@ class Candidates:
         capacity: HostCapacity,
         reasons: dict[str, int],
         goes: Goes | None,
+        beside: Sequence[Pod],
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes, other claims and neighbours; adds to `reasons` what rules the others out."""
+        """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out."""
         for condition in self._snapshot.volumes.conditions(pod):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
@@ -179,7 +181,7 @@ class Candidates:
             if len(suited) < len(nodes):
                 reasons[what] = len(nodes) - len(suited)
                 allowed = allowed - nodes | suited
-        for reason, nodes in self.neighbours.ruled_out(pod, goes):
+        for reason, nodes in self.neighbours.ruled_out(pod, goes, beside):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
                 allowed -= nodes
@@ -252,11 +254,12 @@ class Candidates:
         goes: Goes | None,
     ) -> frozenset[str]:
         """Return which of these nodes suit what the demand asks beside cpu and memory; adds to `reasons` what rules the others out."""
-        for pod in demand.pods:
+        pods = in_order(demand.pods)
+        for number, pod in enumerate(pods):
             if pod.node is not None:
                 allowed &= {pod.node}
             else:
-                allowed = self._conditioned(pod, allowed, capacity, reasons, goes)
+                allowed = self._conditioned(pod, allowed, capacity, reasons, goes, pods[:number])
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             selector = allocation.node_selector if allocation else None

@@ -4,7 +4,7 @@ In: the snapshot. Out: pods. A gate is removed only after our own watch has show
 managed claim, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
 reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
 the gate at once: admission cannot look into claims. Of the pods that share a network device one has its gate removed. They keep it while there is a policy of which nobody can read
-what classes it covers. A pod that does not fit on the node of a shared claim waits until another pod has reserved it.
+what classes it covers. A pod that does not fit on the node of a shared claim, or needs another one's company there, waits until another pod has reserved it.
 The gates of a group are removed together, once enough of its pods are served.
 """
 

@@ -11,6 +11,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import PodSelection, Spread
 from apportion.dra.taint import untolerated
+from apportion.scheduling.company import is_company
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods, matches
 
 
@@ -25,16 +26,19 @@ class Neighbours:
         """Names of nodes by the value of a label, by the label's key."""
         self._node_epoch = -1
 
-    def ruled_out(self, pod: Pod, goes: Goes | None = None) -> Iterator[tuple[str, frozenset[str]]]:
+    def ruled_out(
+        self, pod: Pod, goes: Goes | None = None, beside: Iterable[Pod] = ()
+    ) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield reasons, for people, with the names of the nodes that each rules out.
 
-        `goes`: the pods of which it says so keep the pod off all nodes but their own.
+        `goes`: the pods of which it says so keep the pod off all nodes but their own. `beside`: pods that get to the same node before it.
         """
         asked = pod.relations
         for reason, key, there in self._against(pod):
             yield reason, self._around(key, there, goes)
         if asked.affinity:
-            yield "pod affinity", self._without_company(pod)
+            has_company = any(is_company(other, pod) for other in beside)
+            yield "pod affinity", self._without_company(pod, has_company=has_company)
         for spread in asked.spread:
             yield "topology spread", self._too_skewed(pod, spread, goes)
 
@@ -70,8 +74,8 @@ class Neighbours:
         for key, there in self._placed.shunning(pod):
             yield "anti-affinity of a pod there", key, there
 
-    def _without_company(self, pod: Pod) -> frozenset[str]:
-        """Return the nodes whose domains have no pod that matches all terms of the pod's affinity."""
+    def _without_company(self, pod: Pod, *, has_company: bool) -> frozenset[str]:
+        """Return the nodes whose domains have no pod that matches all terms of the pod's affinity; those in no domain, where it `has_company` that comes to the same node."""
         terms = pod.relations.affinity
         everywhere = frozenset(node.name for node in self._snapshot.nodes.values())
         together = terms[0].pods
@@ -80,7 +84,7 @@ class Neighbours:
         counted = self._placed.matching(together, pod)
         around = [self._around(term.topology_key, counted) for term in terms]
         # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
-        if not any(around) and all(term.pods.matches(pod.namespace, pod.labels) for term in terms):
+        if has_company or (not any(around) and is_company(pod, pod)):
             around = [frozenset().union(*self._by_value(term.topology_key).values()) for term in terms]
         return everywhere.difference(frozenset.intersection(*around))
 

@@ -5,13 +5,16 @@ A claim is allocated on one node, so its pods compete for the cpu, memory and la
 take wait for the others' end, as they would for kube-scheduler.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
+from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
+from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
@@ -56,6 +59,8 @@ class ShutOut:
         """By claim (UID): the live pods that name it."""
         self._served: dict[str, bool] = {}
         """By claim (UID): whether its node could take one of its pods."""
+        self._ordered: dict[str, Sequence[Pod]] = {}
+        """By claim (UID): those that go to its node, in the order in which one is the other's company."""
         self._fits: dict[tuple[str, object], bool] = {}
         """By node and what that looks at in a pod: whether it could take it."""
 
@@ -64,7 +69,7 @@ class ShutOut:
         return len(self._live(claim)) > 1
 
     def __contains__(self, pod: Pod) -> bool:
-        """Say whether a claim is on a node that cannot take the pod, and is there for another pod that has not reserved it yet.
+        """Say whether a claim is on a node that cannot take the pod, or not before its company, and is there for another pod that has not reserved it yet.
 
         kube-scheduler takes an allocation that nobody has reserved back from a pod that does not fit on its node.
         """
@@ -74,7 +79,18 @@ class ShutOut:
                 continue
             if not self._fits_alone(pod, node) and self._serves(claim, node):
                 return True
+            # One that is company of its own kind may be the first of that.
+            if pod.relations.affinity and not is_company(pod, pod) and self._awaits_company(pod, claim):
+                return True
         return False
+
+    def _awaits_company(self, pod: Pod, claim: Claim) -> bool:
+        """Say whether a pod needs the company of one that names the claim, too, and can be bound before it."""
+        if claim.uid not in self._ordered:
+            live = [each for each in self._live(claim) if not {*each.gates} - {GATE}]
+            self._ordered[claim.uid] = in_order(live)
+        before = takewhile(lambda each: each.uid != pod.uid, self._ordered[claim.uid])
+        return any(is_company(other, pod) for other in before)
 
     def _serves(self, claim: Claim, node: str) -> bool:
         if claim.uid not in self._served:

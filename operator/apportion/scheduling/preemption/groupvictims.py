@@ -4,17 +4,21 @@ In: a group that waits, the nodes with the claims that could be taken back there
 MOST_TAKEN nodes are looked at from which somebody would have to go, and MOST_OTHERS beside them.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from apportion.allocator.demand import Demand
+from apportion.allocator.devicecount import free_by_node
 from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findgangvictims import GangVictims, gang_victim_steps
 from apportion.allocator.preemption.gangroom import GangMember
 from apportion.allocator.preemption.victims import NodeVictims
+from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
+from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupladder import ladder_of
 from apportion.scheduling.groups import WaitingGroup
@@ -83,12 +87,38 @@ def asked_of(
     return AskedGroup(group, preemptor, found, nodes) if len(found) == len(demands) else None
 
 
-def looked_at(nodes: Sequence[str], taken: Collection[str], turn: int) -> tuple[list[str], list[str]]:
-    """Return the nodes from which somebody may have to go, and others; `turn`: where the former begin if there are too many."""
+def looked_at(
+    asked: AskedGroup, taken: Collection[str], turn: int, state: State
+) -> tuple[list[str], list[str]]:
+    """Return the nodes from which somebody may have to go, and others; `turn`: where the former begin if there are too many.
+
+    Of too many others those come first that have a free device for some member, from where the former begin on.
+    """
+    nodes = asked.nodes
     first = [name for name in nodes if name in taken]
     start = turn % len(first) if len(first) > MOST_TAKEN else 0
+    first = (first[start:] + first[:start])[:MOST_TAKEN]
     others = [name for name in nodes if name not in taken]
-    return (first[start:] + first[:start])[:MOST_TAKEN], others[:MOST_OTHERS]
+    if len(others) > MOST_OTHERS:
+        at, free = bisect_left(others, first[0]) if first else 0, _with_free_devices(asked.demands, state)
+        others = sorted(others[at:] + others[:at], key=lambda name: name not in free)
+    return first, others[:MOST_OTHERS]
+
+
+def _with_free_devices(demands: Sequence[Demand], state: State) -> set[str]:
+    """Return the nodes where some demand may find a free device, by counting."""
+    found: set[str] = set()
+    kinds: dict[object, Demand] = {}
+    try:
+        for each in demands:
+            query = state.queries.of(each.claims, state.classes, state.features, each.tolerations)
+            kinds.setdefault((query, each.nodes), each)
+        for each in kinds.values():
+            free = free_by_node(state, each)
+            found.update(each.nodes or () if free is None else [name for name, mask in free.items() if mask])
+    except BrokenInput:
+        return set()  # the search for victims meets it again
+    return found
 
 
 def victims_of(

@@ -148,7 +148,7 @@ class VictimSearch:
             group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
                 return None
-            taken, others = looked_at(group.nodes, nodes, self._turn)
+            taken, others = looked_at(group, nodes, self._turn, self._snapshot.state)
             self._turn += MOST_TAKEN
             rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
             return Asking(preemptor, group, rows, obstacles)

@@ -67,7 +67,7 @@ class Admission:
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
         self._answers: dict[tuple[int, ...], _Answer] = {}
-        """By the identities of the requests."""
+        """By the identities of use and requests, and whether devices give shares."""
         self._refused: dict[object, tuple[_Answer, int]] = {}
         """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch."""
 
@@ -151,7 +151,7 @@ class Admission:
         return replace(demand, asked=left)
 
     def _answer(self, demand: WaitingDemand, use: QuotaUse) -> _Answer:
-        key = id(use), *[id(claim.slots) for claim in demand.asked]
+        key = id(use), self.shares, *[id(claim.slots) for claim in demand.asked]
         known = self._answers.get(key)
         if known is None or not known.holds(use):
             found = possible(demand.asked, use, shares=self.shares)

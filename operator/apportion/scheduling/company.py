@@ -1,0 +1,36 @@
+"""Company: which of some pods that go to one node others of them need there (required pod affinity).
+
+In: pods. Out: an order in which each can be placed. Rule: k8s.io/kubernetes pkg/scheduler/framework/plugins/interpodaffinity, `satisfyPodAffinity`: a pod that
+is on a node is company for those that match it with all of their terms; among equal pods the first needs none.
+"""
+
+from collections.abc import Sequence
+
+from apportion.dra.pod import Pod
+
+
+def is_company(other: Pod, pod: Pod) -> bool:
+    """Say whether a pod needs company, and another one would be that."""
+    terms = pod.relations.affinity
+    return bool(terms) and all(term.pods.matches(other.namespace, other.labels) for term in terms)
+
+
+def in_order(pods: Sequence[Pod]) -> Sequence[Pod]:
+    """Return the pods, each behind those of them that are its company, as far as that goes; equal ones stay together, in their order."""
+    if not any(pod.relations.affinity for pod in pods):
+        return pods
+    kinds: dict[object, list[Pod]] = {}
+    for pod in pods:
+        kind = pod.namespace, tuple(sorted(pod.labels.items())), pod.relations
+        kinds.setdefault(kind, []).append(pod)
+    left, ordered = list(kinds.values()), list[Pod]()
+    while left:
+        free = (
+            each
+            for each in left
+            if not any(is_company(other[0], each[0]) for other in left if other is not each)
+        )
+        found = next(free, left[0])
+        left.remove(found)
+        ordered += found
+    return ordered
