@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from apportion.app import MANAGER as OPERATORS
 from apportion.cli.answers.defrag import app
-from apportion.cluster.kinds import PODS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.groupmembership import GROUP, LEAST
 from apportion.scheduling.defrag import movables
 from tests.cli.worlds import Cluster, profile_request
@@ -147,6 +147,21 @@ def test_who_may_not_move_stays_and_is_counted(tmp_path: Path, more: Json, reaso
     found = json.loads(done.stdout)
     assert [move["pods"] for move in found["moves"]] == [["team/a" if reason else "team/b"]]
     assert found["leftAlone"] == ({reason: 1} if reason else {})
+
+
+def test_a_card_is_not_freed_by_the_restart_of_a_pod_that_only_looks_at_it(tmp_path: Path) -> None:
+    """It passed for the one that has the partition; that one may not move, so the other card is freed."""
+    cluster = empty()
+    runs(cluster, "a", "n1", "gpu-0-mig-1g10gb-19-3")
+    runs(cluster, "b", "n2", "gpu-0-mig-1g10gb-19-0", owner="")
+    runs(cluster, "monitor", "n2", "gpu-0-mig-1g10gb-19-0", since="2026-01-01T11:59:00Z")
+    raw = cluster.seen[CLAIMS, "team", "monitor"]
+    raw["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    raw["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+    cluster.see(CLAIMS, raw)
+    found = json.loads(ask(tmp_path, cluster, "--free-cards", "1", "-o", "json").stdout)
+    assert [(move["pods"], move["to"]["node"]) for move in found["moves"]] == [(["team/a"], "n2")]
+    assert found["leftAlone"] == {movables.UNMADE: 1, movables.LOOKING: 1}
 
 
 def test_a_node_that_does_not_suit_a_pod_is_no_place_for_it(tmp_path: Path) -> None:

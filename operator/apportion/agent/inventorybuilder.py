@@ -104,6 +104,7 @@ class InventoryBuilder:
             self._held.rows(),
             self.health,
             frozenset(self._context.unsupported),
+            left=self._context.left(),
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
             failing=self.failing.keys(),

@@ -178,11 +178,13 @@ def _usable(scarcity: Scarcity | None, answer: Decision) -> int:
 
 
 def size_of(state: State, answer: Decision) -> Fraction:
-    """Return the whole devices that a decision takes; a device with counters counts as the part that it takes of them."""
+    """Return the whole devices that a decision takes; a device with counters counts as the part that it takes of them, one with admin access not at all."""
     view = state.view(answer.node)
     total = Fraction(0)
     for allocation in answer.allocations:
         for result in allocation.results:
+            if result.admin_access:
+                continue
             index = view.find(result.device)
             place = view.group_of.get(index) if index is not None else None
             if place is None:

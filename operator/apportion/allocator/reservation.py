@@ -84,12 +84,13 @@ class ReservationPlan:
 
     @property
     def results(self) -> tuple[DeviceResult, ...]:
-        """All devices."""
+        """All devices that it takes: what is only looked at (admin access) others have, and keep."""
         return tuple(
             result
             for place in self.places
             for allocation in place.decision.allocations
             for result in allocation.results
+            if not result.admin_access
         )
 
 

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claimdevices import why_unusable
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.nodetools import NodeTools
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.cluster.client import Object
 from apportion.errors import NotReady
 from tests.agent.kubelet.test_recollection import REF
-from tests.agent.lifecycle.onecard import DEVICE
-from tests.agent.places import GPU, H100
+from tests.agent.lifecycle.onecard import DEVICE, PLACE, one_card
+from tests.agent.places import GPU, H100, MakeBackend
 
 NOTHING_IS_CUT = f"{DEVICE} is not cut; a claim with admin access has what others have"
 
@@ -46,6 +48,40 @@ async def test_nothing_is_cut_by_hand_for_a_claim_with_admin_access(tmp_path: Pa
         await tools.prepare(admin_claim())
     found = await tools.partitions()
     assert (found["partitions"], found["claims"]) == ([], [])
+
+
+async def test_a_partition_without_an_owner_keeps_its_place_while_it_is_looked_at(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """A pod with the whole card would be bound, and wait on the node for a partition that goes when the monitor ends."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        published: list[None] = []
+        held = HeldClaims(node.context)
+        held.looked.set()
+        inventory = InventoryBuilder(node.context, held)
+        node.context.slices_changed = lambda: published.append(None)
+        holder = {"kind": "ResourceClaim", "namespace": "default", "name": "c", "uid": "owner"}
+        item = node.partition("p", origin="Claim", holder=holder)
+        await node.work()
+        row = node.prepared("monitor", DEVICE)
+        bound = tuple(replace(each, partition="p", admin=True) for each in row.devices)
+        node.context.journal.put_claim(replace(row, devices=bound))
+        await node.work()
+        assert (await inventory.build()).occupied == ()
+        assert published == []
+
+        item = node.api.items[item["metadata"]["name"]]
+        spec = {key: value for key, value in item["spec"].items() if key != "holder"}
+        node.show(item | {"spec": spec, "metadata": item["metadata"] | {"generation": 2}})
+        await node.work()
+        assert (await inventory.build()).occupied == (PLACE,)
+        assert len(published) == 1
+
+        node.context.journal.drop_claim("monitor", GPU)
+        await node.work()
+        assert (await inventory.build()).occupied == ()
+        assert len(published) == 2
 
 
 def test_the_answer_to_kubelet_says_that_nothing_is_cut_for_a_claim_with_admin_access() -> None:

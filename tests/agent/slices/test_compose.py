@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apportion.agent.devices.values import LivePartition, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.compose import compose
@@ -87,6 +89,23 @@ def test_a_card_that_a_lost_claim_looked_at_with_admin_access_stays_open(make_ba
     made = compose(backend.devices(), (), {}, (holding(watched),), {})
     assert made.blocked == frozenset()
     assert made.taints == {"gpu-0": (held_for("c", blocks=False),)}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_partition_that_is_only_looked_at_takes_its_place_once_it_has_no_owner(
+    make_backend: MakeBackend, *, lost: bool
+) -> None:
+    """As long as its owner has it allocations count it; after that nobody does, and it stays as long as it is looked at."""
+    backend = make_backend(cards=[H100])
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    rows = {"u": PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid=live.uuid)}
+    watched = ClaimDevice(DEVICE, "gpu-0", "node-a", ("r",), "x", partition="u", admin=True)
+    held = (holding(watched),) if lost else ()
+    taint = {DEVICE: (held_for("c", blocks=False),)} if lost else {}
+    owned = compose(backend.devices(), (live,), rows, held, {})
+    assert (owned.occupied, owned.taints) == ((), taint)
+    alone = compose(backend.devices(), (live,), rows, held, {}, left=frozenset({"u"}))
+    assert (alone.occupied, alone.taints) == ((live.place,), taint)
 
 
 def test_a_held_partition_is_tainted_and_subtracted_a_held_card_altogether(make_backend: MakeBackend) -> None:

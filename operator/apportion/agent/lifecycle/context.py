@@ -155,6 +155,12 @@ class AgentContext:
             row for row in self.journal.claims() if any(device.partition == uid for device in row.devices)
         )
 
+    def left(self) -> frozenset[str]:
+        """Return the Partitions (UIDs) that claims have prepared and that nobody holds: their owner's claim has ended, and somebody looks at them."""
+        uids = {device.partition for row in self.journal.claims() for device in row.devices}
+        found = ((uid, self.desired.get(uid)) for uid in uids)
+        return frozenset(uid for uid, each in found if each is not None and each.spec.holder is None)
+
     def whole_card_user(self, card: str) -> ClaimRow | None:
         """Return the claim that has the whole card."""
         for row in self.journal.claims():

@@ -61,6 +61,10 @@ async def report(
         return
     context.desired.observe(PARTITIONS, "MODIFIED", answer)
     context.at("status.written")
+    unheld = partition.spec.holder is None or partition.status.phase is Phase.IDLE
+    if unheld and (users or "preparedBy" in patch):
+        # Its place is in the slices as long as somebody looks at it whom no allocation counts.
+        context.slices_changed()
 
 
 def status_patch(partition: Partition, wanted: Json) -> Json:

@@ -38,6 +38,7 @@ def compose(
     health: Mapping[str, Health],
     refused: frozenset[str] = frozenset(),
     *,
+    left: frozenset[str] = frozenset(),
     marked: frozenset[str] = frozenset(),
     fabric: Mapping[str, str] = MappingProxyType({}),
     failing: Collection[str] = (),
@@ -47,7 +48,8 @@ def compose(
 ) -> NodeInventory:
     """Put the inventory together.
 
-    `rows` are partitions by the UID of their Partition, `held` claims that hold devices, `refused` devices that the driver refuses, `marked` UUIDs
+    `rows` are partitions by the UID of their Partition, `held` claims that hold devices, `left` partitions (UIDs) that are in use and have no owner,
+    `refused` devices that the driver refuses, `marked` UUIDs
     with sticky errors. `fabric` says why cards have not joined theirs; `failing` are devices whose programs miss what was set up for them;
     `sharing`: how the node shares its GPUs, None: it does not; `strategies` are those of the shares that are in use, by card. `quarantine`: a
     card with a foreign partition is tainted as a whole.
@@ -84,8 +86,10 @@ def compose(
         if used.device == used.card:
             if not used.admin and (used.share is None or used.card not in shared):
                 blocked.add(used.card)
-        elif used.partition in rows and not rows[used.partition].layout:
-            occupied.append(rows[used.partition].place)
+        elif not used.admin:
+            left |= {used.partition}
+    # No allocation counts them; a layout's are counted above.
+    occupied += [row.place for uid, row in rows.items() if uid in left and not row.layout]
     # A card that is not well has its own taint on all its devices.
     sick = {
         row.device
@@ -182,14 +186,13 @@ def _taints(
 def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
     """Return the held taints by device name, one for each claim that holds it.
 
-    A share blocks no other on `roomy` cards, and what looks at a whole card with admin access blocks nobody.
+    A share blocks no other on `roomy` cards, and what looks at a device with admin access blocks nobody.
     """
     found: dict[str, list[Taint]] = defaultdict(list)
     for claim in held:
         blocking: dict[str, bool] = defaultdict(bool)
         for device in claim.devices:
-            beside = device.admin if device.device == device.card else False
-            beside = beside or (device.share is not None and device.device in roomy)
+            beside = device.admin or (device.share is not None and device.device in roomy)
             blocking[device.device] |= not beside
         for name, blocks in blocking.items():
             found[name].append(held_for(claim.uid, blocks=blocks))

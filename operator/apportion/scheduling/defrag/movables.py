@@ -34,7 +34,7 @@ UNMADE = "nothing makes their pods anew (no controller, or a DaemonSet)"
 GROUPED = "their group needs a number of pods"
 RELATED = "their pods ask something of the pods beside them"
 SHARED = "they have shares of devices"
-LOOKING = "they look at devices of others (admin access)"
+LOOKING = "they look at devices that others have (admin access)"
 JOB = "their pods' controller counts a restart as a failure, or nobody knows (a Job, or a kind of others)"
 NAMED = "they are not made from templates for one pod each"
 YOUNG = "they have had their devices for less than the policy's cooldown"
@@ -210,10 +210,10 @@ class MovableReader:
         if any(each.relations != NO_RELATIONS for each in pods):
             return RELATED
         results = [r for each in claims if each.allocation is not None for r in each.allocation.results]
-        if any(result.share_id is not None for result in results):
-            return SHARED
         if any(result.admin_access for result in results):
             return LOOKING
+        if any(result.share_id is not None for result in results):
+            return SHARED
         return self._against_unattended(claims, pods) if self.scope.unattended else ""
 
     def _against_unattended(self, claims: tuple[Claim, ...], pods: tuple[Pod, ...]) -> str:

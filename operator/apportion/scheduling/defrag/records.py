@@ -67,7 +67,7 @@ def campaign_of(plan: Plan, found: Movables, now: datetime, closes: datetime) ->
 def freed_by(plan: Plan) -> tuple[str, ...]:
     """Return the devices that are free in the end: whole cards, or those that a demand would get."""
     served = plan.served.allocations if plan.served is not None else ()
-    wanted = [result.device for each in served for result in each.results]
+    wanted = [result.device for each in served for result in each.results if not result.admin_access]
     return tuple(str(device) for device in (*plan.cards, *wanted)[:MOST_DEVICES])
 
 
