@@ -162,6 +162,7 @@ class NvmlBackend:
                 self._monitor.forget(compute.uuid)
                 self._at("hardware.half_removed")
             self._instances.remove_gpu_instance(found.handle, str(live.place))
+            self._seen.removed(live)
             self._switch_off(gpu)
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
