@@ -236,6 +236,24 @@ def test_selectors_of_more_characters_than_are_compiled_in_a_moment_are_broken_i
     assert caught.value.field == "spec.devices.requests[1].exactly.selectors[0]"
 
 
+def test_claims_with_long_selectors_are_not_remembered_by_thousands() -> None:
+    """What was read of them, and what they asked for, would fill a hundred MB and more after they are gone; of usual ones thousands are."""
+    state = fleet(8)
+
+    def read(number: int, length: int) -> None:
+        text = f"{'1 == 1 && ' * length} {number} < 9"
+        one = claim(f"c{number}", device_request("r", selectors=[{"cel": {"expression": text}}]))
+        state.queries.of((one,), state.classes, state.features)
+
+    for number in range(600):
+        read(number, 3000)
+    assert len(state.queries) < 600
+    state.queries.clear()
+    for number in range(3000):
+        read(number, 10)
+    assert len(state.queries) == 6000
+
+
 def test_an_allocation_with_more_than_64_configurations_is_too_much() -> None:
     """The limit is 64 entries per allocation, from class and claim together."""
     entry = {"opaque": {"driver": GPU, "parameters": {}}}

@@ -208,6 +208,15 @@ class Bounds:
                 await agent.create(
                     EVENTS.replace("default", "apportion-system"), event("Node", OURS, "apportion-system")
                 )
+            with refused("in its own name only"):
+                await agent.create(EVENTS, event("Node", OURS, component="kubelet"))
+            kubelets = await users.admin.create(EVENTS, event("Node", OURS, component="kubelet"))
+            with refused("changes nobody else's"):
+                await agent.patch(f"{EVENTS}/{kubelets['metadata']['name']}", {"count": 2})
+            with refused("about one object"):
+                await agent.create(
+                    EVENTS, event("Node", OURS) | {"related": {"kind": "Node", "name": OTHERS}}
+                )
             others = await users.admin.create(EVENTS, event("Node", OTHERS))
             with refused("Events about its own node only"):
                 await agent.patch(f"{EVENTS}/{others['metadata']['name']}", {"count": 2})

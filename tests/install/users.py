@@ -128,14 +128,16 @@ async def _elsewhere(cluster: ControlPlane, stack: AsyncExitStack) -> Api:
     return await stack.enter_async_context(Api.of(path))
 
 
-def event(kind: str, name: str, namespace: str = "default") -> Json:
-    """Return an Event about an object, for a namespace."""
+def event(kind: str, name: str, namespace: str = "default", component: str = "apportion-agent") -> Json:
+    """Return an Event about an object, for a namespace, in the name of a component."""
     return {
         "metadata": {"generateName": "bounds-"},
         "involvedObject": {"kind": kind, "name": name, "uid": "u", "namespace": namespace},
         "reason": "Test",
         "message": "m",
         "type": "Normal",
+        "source": {"component": component},
+        "reportingComponent": component,
     }
 
 

@@ -41,7 +41,7 @@ from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.rows import ClaimRow
-from apportion.agent.servedrivers import drivers_to_serve
+from apportion.agent.servedrivers import drivers_to_serve, needs_a_start
 from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
@@ -153,17 +153,14 @@ class Agent:
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
         self._kinds: Collection[str] = ()
-        """Of the cards that were there, or awaited, when the agent started."""
+        """Of the cards that were there, awaited or silent when the agent started."""
         self._served: Mapping[str, str] = {}
         """Driver by kind."""
         self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, self.unready)
         self._probes = Probes(options.health_port, ready=self.unready, registry=self._metrics.registry)
 
     def unready(self) -> str | None:
-        """Say "starting" until slices are published and every socket is served, None then; a node without cards has nothing to do.
-
-        It is not ready while a driver that had cards on this node is not there (yet), or a backend cannot be asked for its cards.
-        """
+        """Say "starting" until slices are published and all sockets served, and while a driver with cards here does not answer; else None."""
         known = not self.publisher.kept and not self._hardware.failures
         served = bool(self.plugins) or not self._hardware.cards
         return None if known and self.publisher.published.is_set() and served else "starting"
@@ -173,7 +170,8 @@ class Agent:
         cards = await self._discovery.first()
         await self._setups.look()
         await self._inventory.read_health()
-        self._kinds = kinds = {*(card.kind for card in cards.values()), *self._found.awaited}
+        silent = self._found.kinds(incomplete=self._hardware.incomplete)
+        self._kinds = kinds = {*(card.kind for card in cards.values()), *silent}
         claims = self.context.journal.claims()
         self._served = drivers_to_serve(self._drivers, kinds, claims, self._options.plugins_dir)
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
@@ -292,7 +290,7 @@ class Agent:
         changed = await self._discovery.later()
         for name in changed & self._hardware.cards.keys():
             _log.info("agent.card_changed", node=self._options.node, card=name)
-            if self._hardware.cards[name].kind not in self._kinds:
+            if needs_a_start(self._hardware.cards[name].kind, self._kinds, self._served):
                 raise NotReady(f"{name} answers, the first of its kind: the agent starts anew to serve it")
             self._worker(name).wake()
         await self._events.note("RdmaNamespaceMode", self._networks.mode())

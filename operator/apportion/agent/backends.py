@@ -50,6 +50,10 @@ _ON_THE_BUS: Mapping[str, tuple[CardKind, int, str]] = {
 """By which vendor and class of PCI devices (linux pci_ids.h) hardware is known whose driver is not there."""
 
 
+_KINDS: Mapping[type, CardKind] = {NvmlBackend: CardKind.GPU, AscendBackend: CardKind.NPU}
+"""Kinds of which the first card may come to an agent that runs; what pods' networks need of it is made at its start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What was found of the hardware that the options ask for."""
@@ -61,6 +65,14 @@ class Found:
     """Why, for those kinds of cards that the node has, or may have, all the same."""
     generic: GenericDevices = field(default_factory=GenericDevices)
     """The configuration of generic devices; what is broken of it is awaited, too."""
+
+    def kinds(self, *, incomplete: bool) -> frozenset[str]:
+        """Return the kinds that are awaited, and where cards did not answer (`incomplete`) those that they may be of.
+
+        Their drivers are served from the start: a card that takes long at each start would end the agent each time it answers.
+        """
+        there = [_KINDS[type(each)] for each in self.backends if incomplete and type(each) in _KINDS]
+        return frozenset((*self.awaited, *there))
 
     @property
     def pausable(self) -> bool:

@@ -6,8 +6,12 @@ In: a path and a text. Out: the file, by default on the disk when the call retur
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from apportion.errors import NotReady
 
 UID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The UID of an object, as names of our files carry it."""
@@ -43,3 +47,12 @@ def write(path: Path, text: str, *, sync: bool = True) -> bool:
             os.fsync(file.fileno())
     fresh.replace(path)
     return True
+
+
+@contextmanager
+def writing(claim: str) -> Iterator[None]:
+    """Raise NotReady where the files of a claim cannot be written or removed: a disk that is full or read-only is no defect of the agent."""
+    try:
+        yield
+    except OSError as error:
+        raise NotReady(f"ResourceClaim {claim}: its files cannot be written: {error}") from None

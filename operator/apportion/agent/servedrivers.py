@@ -8,6 +8,7 @@ unprepares their claims all the same, once more where an answer was lost, and a 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from apportion.agent.devices.values import CardKind
 from apportion.agent.rows import ClaimRow
 
 
@@ -22,3 +23,11 @@ def drivers_to_serve(
         if kind in kinds or driver in held or (plugins / driver).is_dir()
     }
     return served | {driver: driver for driver in sorted(held - {*served.values()})}
+
+
+def needs_a_start(kind: str, known: Collection[str], served: Mapping[str, str]) -> bool:
+    """Say whether an agent has to start anew for a card of a kind that it did not know of: nobody serves its driver, or joins its pods' networks.
+
+    Where the driver is served all the same, a start would only ask a card anew that takes long to answer, again and again.
+    """
+    return kind not in known and (kind == CardKind.NIC or kind not in served)

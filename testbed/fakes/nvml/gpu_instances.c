@@ -104,6 +104,7 @@ static int fill_v2(const struct call *call, const struct profile *found, struct 
 
 EXPORT int nvmlDeviceGetGpuInstanceProfileInfo(handle device, unsigned constant, struct profile_info *out) {
     BEGIN(device, ON(GPU_KIND));
+    if (call.gpu->capable == IN_MIG_MODE && !call.gpu->mode) DONE(NOT_SUPPORTED);
     if (constant >= PROFILES) DONE(INVALID_ARGUMENT);
     const struct profile *found = by_constant(call.gpu, constant);
     if (found == NULL) DONE(NOT_SUPPORTED);
@@ -115,6 +116,7 @@ EXPORT int nvmlDeviceGetGpuInstanceProfileInfo(handle device, unsigned constant,
 
 EXPORT int nvmlDeviceGetGpuInstanceProfileInfoV(handle device, unsigned constant, struct profile_info_v2 *out) {
     BEGIN(device, ON(GPU_KIND));
+    if (call.gpu->capable == IN_MIG_MODE && !call.gpu->mode) DONE(NOT_SUPPORTED);
     if (constant >= PROFILES) DONE(INVALID_ARGUMENT);
     DONE(fill_v2(&call, by_constant(call.gpu, constant), out));
 }

@@ -52,6 +52,8 @@ struct link {
     char remote_bus[32];
 };
 
+enum { IN_MIG_MODE = 2 }; /* capable, and the driver names profiles only then, as those of the 535 line */
+
 struct gpu {
     uint32_t minor, architecture, cuda_major, cuda_minor, brand, capable, mode, pending, lost;
     int32_t numa;

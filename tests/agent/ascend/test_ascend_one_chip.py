@@ -97,6 +97,15 @@ def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
         assert time.monotonic() - began < 10
 
 
+def test_a_vnpu_that_was_removed_is_not_among_what_was_last_seen(node: Node) -> None:
+    """A chip that fails right after the removal shows what was seen on it."""
+    made = node.backend.create(WANTED)
+    assert node.backend.partitions() == (made,)
+    node.backend.destroy(made)
+    node.fake.fail("dcmi_get_device_info", -8005, card=0, times=-1)
+    assert node.backend.partitions() == ()
+
+
 def test_a_card_that_does_not_say_how_many_chips_it_has_is_left_out_alone(node: Node) -> None:
     """As any chip that does not answer."""
     whole = node.backend.devices()

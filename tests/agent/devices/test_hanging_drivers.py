@@ -18,6 +18,7 @@ from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.servedrivers import needs_a_start
 from apportion.agent.settings import AgentOptions
 from apportion.errors import NotReady
 from testbed.eventually import eventually
@@ -68,6 +69,36 @@ def test_a_driver_that_is_not_to_be_asked_is_not(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(NvmlBackend, "present", lambda _: pytest.fail("asked"))
     found = find(AgentOptions("n", backend="nvml", host_root=tmp_path), paused="it is exchanged")
     assert (found.backends, found.absent) == ((), ("nvml",))
+
+
+@pytest.mark.parametrize(("incomplete", "kinds"), [(False, {"npu"}), (True, {"npu", "gpu"})])
+def test_drivers_whose_cards_do_not_answer_yet_are_served_from_the_start(
+    tmp_path: Path, kinds: set[str], *, incomplete: bool
+) -> None:
+    """A card that is slow at each start would end each agent when it answers, as the first of its kind, and nobody's cards were served for long."""
+    there = (NvmlBackend(tmp_path), RdmaBackend(tmp_path))
+    found = Found(there, ("ascend",), {"npu": "ascend: its driver does not answer"})
+    assert found.kinds(incomplete=incomplete) == kinds
+    assert needs_a_start("gpu", found.kinds(incomplete=incomplete), {"npu": "npu.d"}) is not incomplete
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "served", "anew"),
+    [
+        ("gpu", (), {}, True),
+        ("gpu", ("gpu",), {"gpu": "gpu.d"}, False),
+        # Its driver is served because the node had such cards once.
+        ("gpu", (), {"gpu": "gpu.d"}, False),
+        # Nobody listens to the container runtime for it yet.
+        ("nic", (), {"nic": "nic.d"}, True),
+        ("nic", ("nic",), {"nic": "nic.d"}, False),
+    ],
+)
+def test_an_agent_starts_anew_only_for_cards_that_it_cannot_serve(
+    kind: str, known: tuple[str, ...], served: dict[str, str], *, anew: bool
+) -> None:
+    """Each start asks all cards once more, and kubelet's calls wait for it."""
+    assert needs_a_start(kind, known, served) is anew
 
 
 @pytest.mark.slow

@@ -9,55 +9,14 @@ from apportion.agent.backends import Found
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
-from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.metadata import MetadataFolder
-from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.kubelet.recoverclaims import recover_claims
-from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.settings import AgentOptions
-from apportion.agent.sharing.setups import Setups
-from apportion.dra.claim import Claim
 from apportion.errors import Lost, NotReady
+from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import DEVICE, OneCard, one_card
 from tests.agent.places import GPU, H100, MakeBackend
-
-REF = ClaimRef("default", "c", "00000000-0000-4000-8000-00000000000c")
-
-
-def allocated(*devices: str) -> Claim:
-    """Return the claim, allocated to devices of the node and reserved."""
-    results = [{"request": "r0", "driver": GPU, "pool": "n", "device": device} for device in devices]
-    user = {"resource": "pods", "name": "p", "uid": "p"}
-    return Claim.from_json(
-        {
-            "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": REF.uid},
-            "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
-            "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [user]},
-        }
-    )
-
-
-def preparer(folder: Path, node: OneCard, *devices: str, known: bool = True) -> Preparer:
-    """Return what serves kubelet; the API has the claim if it is `known` there."""
-
-    async def read(_: ClaimRef) -> Claim | None:
-        return allocated(*devices) if known else None
-
-    cdi = CdiFolder(folder / "cdi")
-    networks = NodeNetworks(node.context, "n", folder, folder / "run", socket=folder / "nri.sock")
-    return Preparer(
-        node.context,
-        cdi,
-        MetadataFolder(folder / "p" / GPU, GPU),
-        Setups(node.context, folder, folder / "run", cdi),
-        driver=GPU,
-        kind="gpu",
-        node="n",
-        try_now=lambda _card, _partition: None,
-        networks=networks.pods,
-        claims=read,
-    )
 
 
 async def recollected(folder: Path, node: OneCard) -> int:

@@ -114,6 +114,26 @@ async def test_gpus_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
     assert not hardware.incomplete
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_what_was_removed_is_not_among_what_was_last_seen(node_with: Nodes, *, hangs: bool) -> None:
+    """A GPU that hangs, or fails, right after a removal shows what was seen on it; a partition without a row would pass for a person's."""
+    node = node_with(["H100-80GB"] * 2)
+    hardware = Hardware([node.backend], patience=0.3)
+    await hardware.discover()
+    made = [
+        await hardware.create(PartitionPlace("gpu-0", "3g.40gb", Placement(start, 4))) for start in (0, 4)
+    ]
+    assert await hardware.partitions() == tuple(made)
+    await hardware.destroy(made[0])
+    if hangs:
+        node.fake.hang("*", card=0)
+    else:
+        node.fake.lose(0)
+    for _ in range(2):
+        assert await hardware.partitions() == (made[1],)
+    node.fake.heal()
+
+
 @pytest.mark.slow
 async def test_a_gpu_that_does_not_answer_is_not_asked_anew(node_with: Nodes) -> None:
     """However often it is polled, no more than the first questions wait for it."""

@@ -3,12 +3,15 @@
 import pynvml
 import pytest
 
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.values import UNCUT, PartitionPlace, Placement
 from apportion.errors import Busy, Unsupported
 from tests.agent.nvml.nodes import Node
 
 WANTED = PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
 PID = 4711
+IN_MIG_MODE = 2
+"""What the fake has for a GPU whose driver names profiles in MIG mode only."""
 
 
 def virtualize(node: Node, mode: int) -> None:
@@ -57,3 +60,24 @@ def test_a_driver_that_does_not_know_of_virtualization_has_none(node: Node) -> N
     """Older ones lack the function."""
     node.fake.fail("nvmlDeviceGetVirtualizationMode", 13, times=-1)
     assert all(card.profiles for card in node.backend.devices())
+
+
+def test_a_gpu_whose_driver_names_no_profiles_without_mig_mode_stays_in_it(node: Node) -> None:
+    """The 535 line: the next agent would publish it as one that cannot be cut, and a claim for a part would wait for ever."""
+    with node.fake.changing() as state:
+        state.gpu[0].capable = IN_MIG_MODE
+    node.fake.set_mode(0, on=True)
+    before = node.backend.devices()
+    for _ in range(2):
+        node.backend.destroy(node.backend.create(WANTED))
+        assert node.fake.mode(0) == (True, True)
+    assert NvmlBackend(node.root).devices() == before
+    node.backend.make_whole("gpu-0")
+    assert node.fake.mode(0) == (False, False)
+    node.backend.create(WANTED)
+
+
+def test_a_gpu_whose_driver_names_profiles_without_mig_mode_is_whole_after_its_last_part(node: Node) -> None:
+    """Programs on a whole GPU need it off."""
+    node.backend.destroy(node.backend.create(WANTED))
+    assert node.fake.mode(0) == (False, False)

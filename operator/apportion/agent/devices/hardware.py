@@ -20,6 +20,7 @@ from prometheus_client import Histogram
 from apportion import metrics
 from apportion.agent.devices.backend import Backend, OnFabric, Releasable
 from apportion.agent.devices.findings import Findings
+from apportion.agent.devices.lastseen import without
 from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
@@ -139,6 +140,7 @@ class Hardware:
         """Remove a partition; errors are those of `Backend.destroy`, and Lost when nobody knows yet whether it is gone."""
         with self._timed(metrics.REMOVAL_SECONDS, live.card):
             await self._change(live.card, lambda backend: backend.destroy(live))
+        self._seen[live.card] = without(self._seen.get(live.card, ()), live)
 
     @contextmanager
     def _timed(self, histogram: Histogram, card: str) -> Iterator[None]:

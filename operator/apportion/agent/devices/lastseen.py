@@ -51,6 +51,11 @@ class LastSeen:
                     found += self._seen.get(card, ())
         return tuple(found)
 
+    def removed(self, live: LivePartition) -> None:
+        """Take note that a partition is gone: a card that does not answer from now on must not show it."""
+        with self._lock:
+            self._seen[live.card] = without(self._seen.get(live.card, ()), live)
+
     def health(self, cards: Iterable[str], said: Mapping[str, Health]) -> dict[str, Health]:
         """Add to known health the cards whose last listing failed: lost, or at least sick."""
         with self._lock:
@@ -64,3 +69,8 @@ class LastSeen:
             self._failed[card] = error
         if known is None:
             _log.warning(f"{self._vendor}.unreadable", card=card, error=str(error))
+
+
+def without(seen: tuple[LivePartition, ...], gone: LivePartition) -> tuple[LivePartition, ...]:
+    """Return what was seen but a partition that was removed since."""
+    return tuple(each for each in seen if (each.place, each.uuid) != (gone.place, gone.uuid))

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from apportion.agent import files
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
@@ -88,14 +89,16 @@ class Preparer:
             claim = await self._claims(ref)
             results = allocated_devices(claim, ref, self.driver, self._node)
             try:
-                row, injections = await self._make_usable(claim, ref, results, self._timeout)
+                with files.writing(ref.key):
+                    row, injections = await self._make_usable(claim, ref, results, self._timeout)
+                if row.step is not ClaimStep.PREPARED:
+                    await self._write_step(row, ClaimStep.INJECTED)
+                    await self._write_step(row, ClaimStep.PREPARED)
             except ApportionError as error:
                 self._report(ref, [DeviceCondition.failed(result, error) for result in results])
                 raise
             self._report(ref, [DeviceCondition.ready(injection) for injection in injections])
             if row.step is not ClaimStep.PREPARED:
-                await self._write_step(row, ClaimStep.INJECTED)
-                await self._write_step(row, ClaimStep.PREPARED)
                 self._update_statuses(row)
                 self._observe_seconds(time.monotonic() - began)
                 _log.info(
@@ -234,8 +237,9 @@ class Preparer:
         row = self._context.journal.claim(ref.uid, self.driver)
         if row is not None:
             await self._write_step(row, ClaimStep.UNPREPARING)
-        await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
-        await asyncio.to_thread(self._metadata.remove, ref.uid)
+        with files.writing(ref.key):
+            await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
+            await asyncio.to_thread(self._metadata.remove, ref.uid)
         self._context.at("cdi.removed")
         await self._networks.release(ref.uid, self.driver)
         if row is not None:

@@ -4,14 +4,14 @@ In: claims. Out: their query. Claims made from one ResourceClaimTemplate share s
 are found by two ids instead of their text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
 from apportion.allocator.memo import keep
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.query import Query, read_query
-from apportion.dra.claim import Claim, RequestSlot
+from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
@@ -22,6 +22,10 @@ LONGEST: Final = 32_768
 """Characters of all selectors of the claims that are decided together, each text once. The API bounds one selector (10,240), and allows a
 claim thousands; this many compile in a second or two."""
 
+KEPT: Final = 1 << 23
+"""Characters of selectors after which all queries are forgotten: thousands of claims with the longest ones would keep a hundred MB and more,
+also when they are gone."""
+
 
 class Queries:
     """The queries read so far. Their owner clears them when a device class changes."""
@@ -29,6 +33,8 @@ class Queries:
     def __init__(self) -> None:
         self._by_text: dict[object, Query] = {}
         self._by_identity: dict[object, tuple[object, Query]] = {}
+        self._length = 0
+        """Characters of selectors that were kept since they were last forgotten."""
 
     def __len__(self) -> int:
         return len(self._by_text) + len(self._by_identity)
@@ -37,6 +43,7 @@ class Queries:
         """Forget everything."""
         self._by_text.clear()
         self._by_identity.clear()
+        self._length = 0
 
     def of(
         self,
@@ -50,6 +57,9 @@ class Queries:
         known = self._by_identity.get(ids)
         if known is not None:
             return known[1]
+        self._length += sum([len(text) for request in _requests(claims) for text in request.selectors])
+        if self._length > KEPT:
+            self.clear()
         text = _text_of(claims, tolerations)
         query = self._by_text.get(text)
         if query is None:
@@ -59,6 +69,10 @@ class Queries:
         used = tuple([(claim.slots, claim.constraints) for claim in claims])
         keep(self._by_identity, ids, (used, query), MOST)
         return query
+
+
+def _requests(claims: Sequence[Claim]) -> Iterator[Request]:
+    return (request for claim in claims for slot in claim.slots for request in slot.alternatives)
 
 
 def _check_selectors(claims: Sequence[Claim]) -> None:

@@ -143,6 +143,7 @@ class AscendBackend:
             if found.in_use:
                 raise Busy(f"{live.place}: a container uses it")
             self._remove(chip, found.id, live.place)
+            self._seen.removed(live)
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the chips that do not answer or have raised an alarm."""

@@ -7,9 +7,7 @@ placement with one compute instance that fills it. What is known between calls i
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final
 
-import pynvml
 import structlog
 
 from apportion.agent.devices.cardcalls import CardCalls
@@ -24,16 +22,14 @@ from apportion.agent.devices.nvml.gpusharing import GpuSharing
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
 from apportion.agent.devices.nvml.livepartition import live_partition
+from apportion.agent.devices.nvml.migmode import MigMode
 from apportion.agent.devices.nvml.profiles import MigProfile
-from apportion.agent.devices.nvml.session import HOW_TO_RESET, Session
+from apportion.agent.devices.nvml.session import Session
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _log = structlog.get_logger()
-
-_ON: Final = pynvml.NVML_DEVICE_MIG_ENABLE
-_OFF: Final = pynvml.NVML_DEVICE_MIG_DISABLE
 
 
 class NvmlBackend:
@@ -64,6 +60,7 @@ class NvmlBackend:
         if root != Path("/"):
             self._driver.preload()
         self._session = Session()
+        self._mode = MigMode(self._session)
         self._instances = Instances(self._session, sees_processes=sees_host_processes(root))
         self._monitor = HealthMonitor(
             self._session, self._instances, sticky_errors, APPLICATION_XIDS | ignored_xids
@@ -126,7 +123,7 @@ class NvmlBackend:
         if place.placement not in mig.profile.placements:
             raise Unsupported(f"{place}: the driver offers no such placement")
         if not self._instances.mode(gpu):
-            self._set_mode(gpu, _ON)
+            self._mode.switch(gpu, on=True)
         try:
             handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
         except NoRoom as error:
@@ -165,6 +162,7 @@ class NvmlBackend:
                 self._monitor.forget(compute.uuid)
                 self._at("hardware.half_removed")
             self._instances.remove_gpu_instance(found.handle, str(live.place))
+            self._seen.removed(live)
             self._switch_off(gpu)
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
@@ -181,7 +179,7 @@ class NvmlBackend:
             return
         if self._instances.of(gpu):
             raise Busy(f"{card}: it is cut; {self._taken(gpu)}")
-        self._set_mode(gpu, _OFF)
+        self._mode.switch(gpu, on=False)
 
     def fabric_cards(self) -> Collection[str]:
         """Return the GPUs that belong to an NVLink fabric."""
@@ -248,40 +246,10 @@ class NvmlBackend:
         if gpu.architecture < HOPPER or self._instances.of(gpu):
             return
         try:
-            self._set_mode(gpu, _OFF)
+            self._mode.let_go(gpu)
         except HardwareError as error:
             # Partitions are gone, which is what was asked for; make_whole tries again when it matters.
             _log.warning("nvml.mig_stays_on", card=gpu.name, error=str(error))
-
-    def _set_mode(self, gpu: Gpu, mode: int) -> None:
-        word = "on" if mode == _ON else "off"
-        if gpu.architecture < HOPPER:
-            raise Unsupported(
-                f"{gpu.name}: MIG mode cannot be switched {word} without a reset of the GPU on this architecture;"
-                f" {HOW_TO_RESET}"
-            )
-        handle = self._session.handle(gpu.card.uuid, gpu.name)
-        # The call itself succeeds; whether the mode is active is its answer.
-        status = self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
-        if status != pynvml.NVML_SUCCESS:
-            self._take_back(gpu, _OFF if mode == _ON else _ON)
-        if status == pynvml.NVML_ERROR_IN_USE:
-            raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
-        if status == pynvml.NVML_ERROR_RESET_REQUIRED:
-            raise Unsupported(
-                f"{gpu.name}: the driver wants a reset before MIG mode is {word}; {HOW_TO_RESET}"
-            )
-        if status != pynvml.NVML_SUCCESS:
-            raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
-        _log.info("nvml.mig_mode", card=gpu.name, mode=word)
-
-    def _take_back(self, gpu: Gpu, mode: int) -> None:
-        """Let a mode that is pending not come with the next reset, when nobody asks for it any more."""
-        try:
-            handle = self._session.handle(gpu.card.uuid, gpu.name)
-            self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
-        except HardwareError as error:
-            _log.warning("nvml.mig_mode_pending", card=gpu.name, error=str(error))
 
     def _undo(self, handle: object, place: PartitionPlace) -> None:
         try:
