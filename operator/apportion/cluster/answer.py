@@ -54,19 +54,37 @@ def _cut(text: bytes) -> bytes:
     return b"".join((*kept, text[end:]))
 
 
-def decoded(method: str, path: str, answer: bytes, *, bare: bool = False) -> dict[str, Any]:
+def decoded(
+    method: str, path: str, answer: bytes, *, bare: bool = False, collection: bool = False
+) -> dict[str, Any]:
     """Return the object that was answered; raises Unanswered where it is none of the API, as what a gateway says in the API server's place.
 
-    Every object, list and Status has `metadata`; a `bare` answer, such as that of /version, has none.
+    Every object, list and Status has `metadata`; a `bare` answer, such as that of /version, has none. A `collection` has objects as `items`.
     """
     try:
         found = read_json(answer)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict) or not (bare or isinstance(found.get("metadata"), dict)):
-        said = answer[:200].decode(errors="replace")
-        raise Unanswered(f"{method} {path}: the answer is no object of the API, but {said!r}")
+        raise _strange(method, path, "object", answer)
+    if collection:
+        items = found.get("items")
+        if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+            raise _strange(method, path, "list", answer)
     return found
+
+
+def version_of(path: str, answer: Mapping[str, Any]) -> tuple[int, int]:
+    """Return a server's major and minor version. Raises Unanswered where it says none."""
+    try:
+        return int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    except (LookupError, TypeError, ValueError):
+        raise _strange("GET", path, "version", orjson.dumps(answer)) from None
+
+
+def _strange(method: str, path: str, wanted: str, answer: bytes) -> Unanswered:
+    said = answer[:200].decode(errors="replace")
+    return Unanswered(f"{method} {path}: the answer is no {wanted} of the API, but {said!r}")
 
 
 def watch_event(path: str, line: bytes) -> dict[str, Any]:

@@ -7,7 +7,6 @@ its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
 
 import asyncio
 import os
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion import metrics
-from apportion.cluster.answer import decoded, error_of, watch_event
+from apportion.cluster.answer import decoded, error_of, version_of, watch_event
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -91,7 +90,7 @@ def _require_a_file(kubeconfig: Path | None) -> None:
 async def require_version(client: "Client") -> tuple[int, int]:
     """Return the server's version; raises ApportionError when it is older than 1.36."""
     answer = await client.raw("/version")
-    found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    found = version_of("/version", answer)
     if found < OLDEST:
         raise ApportionError(
             f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
@@ -211,6 +210,8 @@ class Client:
     async def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": self._manager}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"])
+        if not all(value.isprintable() for value in headers.values()):
+            raise ApiError("the token has characters that no request can have")
         return headers
 
     async def _call(
@@ -258,7 +259,7 @@ class Client:
                 raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
-                return decoded(method, path, answer, bare=bare)
+                return decoded(method, path, answer, bare=bare, collection=collection)
             refused = error_of(method, path, response, answer, collection=collection)
             wait = refused.retry_after if isinstance(refused, Unreachable) else 0.0
             if not wait or loop.time() + wait >= until:
