@@ -155,7 +155,7 @@ class Moving:
         planned, found = self.plan()
         assert planned.plan is not None, planned
         while_planned()
-        campaign = campaign_of(planned.plan, found, self.now(), self.now() + window)
+        campaign = campaign_of(planned.plan, found, self.now(), self.now() + window, present(self.cluster))
 
         async def write() -> DefragPolicy | None:
             await self.campaigns.act()

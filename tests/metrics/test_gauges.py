@@ -118,6 +118,33 @@ async def test_quotas_are_shown_with_what_they_use_borrow_and_wait_for(silent: C
     assert registry.get_sample_value("apportion_quota_share_ratio", {"quota": "a"}) == 0
 
 
+async def test_what_comes_between_two_samples_takes_nothing_away(silent: Client) -> None:
+    """A Partition in a phase that none was in: the table that is read grows, and all gauges were gone until the next scrape."""
+    world = two_cards()
+    clock = Ticking(step=SLICE)
+    gauges, registry = gauges_of(world, world.cycle(silent), clock=clock)
+    made: list[str] = []
+
+    async def partitions() -> None:
+        while True:
+            made.append(f"p{len(made)}")
+            spec = {
+                "nodeName": "n1",
+                "driver": f"{made[-1]}.example.com",
+                "pool": "n1",
+                "device": "gpu-0-mig",
+            }
+            spec |= {"parent": "gpu-0", "profile": "1g.10gb", "origin": "Claim"}
+            world.see(PARTITIONS, {"metadata": {"name": made[-1]}, "spec": spec})
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(partitions())
+    await gauges.refresh()
+    other.cancel()
+    assert len(made) > 1
+    assert registry.get_sample_value("apportion_observed_objects", {"kind": "nodes"}) == 2
+
+
 async def test_others_run_while_a_large_cluster_is_counted(silent: Client) -> None:
     """After each few milliseconds of work, by the clock."""
     world = ObservedCluster()

@@ -1,8 +1,9 @@
 """Who waits, since when and why, as Prometheus sees it."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.gauges import described
@@ -110,3 +111,49 @@ def test_namespaces_beyond_the_bound_are_counted_together() -> None:
     assert len(values) == MOST_NAMESPACES + 1
     assert values[OTHERS, "gpu"] == 3
     assert values[f"team-{MOST_NAMESPACES}", "gpu"] == 2
+
+
+def test_what_waits_for_others_does_not_wait_for_us() -> None:
+    """No Event will ever be about it, so that it would be Undecided until somebody is called: a pod behind a gate of Kueue, one that has ended, a claim that is being deleted."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    world.claim("gated")
+    gated = world.pod("gated", "gated", gates=[GATE, "kueue.x-k8s.io/admission"])
+    world.claim("ended")
+    world.see(PODS, world.pod("ended", "ended") | {"status": {"phase": "Succeeded"}})
+    world.claim("deleted", deletionTimestamp="2026-01-01T00:00:10Z", finalizers=["a/b"])
+    world.pod("deleted", "deleted")
+    found = pending_claims(world)
+    assert read(found)(described.QUEUE) == {}
+    world.see(PODS, gated | {"spec": gated["spec"] | {"schedulingGates": [{"name": GATE}]}})
+    assert read(found)(described.QUEUE) == {("Undecided",): 1}
+
+
+def test_a_claim_waits_since_it_has_a_pod_and_no_devices() -> None:
+    """It was made a month ago: the alert about claims that nobody decides came at once."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    month = "2025-12-01T00:00:00Z"
+    had = world.claim("had", creationTimestamp=month)
+    world.allocate(had, "n1", "gpu-0")
+    world.claim("kept", creationTimestamp=month)
+    for name in ("had", "kept"):
+        raw = world.pod(name, name)
+        raw["metadata"]["creationTimestamp"] = "2026-01-01T00:00:30Z"
+        world.see(PODS, raw)
+    now = [datetime(2026, 1, 1, 0, 1, tzinfo=UTC)]
+    found = PendingClaims(world.snapshot, lambda _: None, lambda: now[0])
+
+    def oldest() -> Mapping[tuple[str, ...], float]:
+        return read(found)(described.QUEUE_OLDEST)
+
+    assert oldest() == {("Undecided",): 30}
+    world.gone_claim("kept")
+    now[0] += timedelta(hours=1)
+    assert oldest() == {}
+    world.see(CLAIMS, {key: value for key, value in had.items() if key != "status"})
+    now[0] += timedelta(minutes=1)
+    assert oldest() == {("Undecided",): 60}
+    world.device_class("npu")
+    now[0] += timedelta(minutes=1)
+    assert oldest() == {("Undecided",): 120}

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS
-from apportion.partitions.dynamicpartitions import Create, Delete
+from apportion.partitions.actions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import LayoutPlan, layout_plans
 from apportion.partitions.status import layout_status
@@ -203,3 +203,21 @@ def test_two_layouts_share_a_card() -> None:
     world.see(LAYOUTS, raw)
     younger = layout_plans(world.snapshot, Programs())[1]
     assert devices(younger) == ["gpu-0-mig-3g40gb-9-4-static"]
+
+
+def test_profiles_whose_classes_would_have_one_name_are_named() -> None:
+    """The class was changed from one into the other as fast as the API server answered."""
+    world = cards()
+    world.layout({"profile": "1g.24gb+me", "count": 1}, {"profile": "1g.24gb-me", "count": 1}, name="both")
+    accepted = conditions(plan(world))["Accepted"]
+    text = (
+        "DeviceClass both-1g-24gb-me would be that of 1g.24gb+me, too: a layout of its own makes another one"
+    )
+    assert accepted == ("Broken", f"spec.partitions[1].profile: {text}")
+    world.layout(
+        {"profile": "1g.24gb+me", "count": 1},
+        {"profile": "1g.24gb-me", "count": 1},
+        name="both",
+        deviceClasses={"create": False},
+    )
+    assert conditions(plan(world))["Accepted"] == ("Valid", "")

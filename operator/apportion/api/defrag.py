@@ -189,6 +189,8 @@ class Campaign(Model):
     """The moves. All of their places are kept from others until the end."""
     evicted: datetime | None = None
     """When a pod was last evicted."""
+    generation: Annotated[int, Field(ge=0)] | None = None
+    """The metadata.generation of the policy that the plan was made for; no move begins under another one. Absent: an older release began."""
     ended: datetime | None = None
     """When it ended; absent: it goes on."""
     reason: Annotated[str, Field(max_length=64)] = ""

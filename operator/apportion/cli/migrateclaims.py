@@ -6,6 +6,7 @@ Huawei (also of vNPUs) are known; others need a class with `extendedResourceName
 """
 
 import copy
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,10 @@ _SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managed
 """Metadata that the server writes."""
 _VNPU = re.compile(r"(Ascend\d+[A-Z]*)-(\d+)c(?:\.(\d+)cpu)?(?:\.(\d+)g)?(\.ndvpp|\.dvpp)?")
 """Huawei's names of vNPUs: cores, AI CPUs, memory, media engines."""
-_MIG = re.compile(r"mig-(\d+g\.\d+gb)((?:\.[a-z.]+)?)")
+_MIG = re.compile(r"mig-(\d+g\.\d+gb(?:-[a-z]+)?)(?:\.([a-z.]+))?")
+"""NVIDIA's names of MIG devices: the profile's, with a point for the plus before its attributes (1g.10gb+me.all; 1g.24gb-me)."""
+_LONGEST = 63
+"""Characters of the name of a claim in a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Plan:
         """Return the name of the ResourceClaimTemplate of a claim; some asks have the same."""
         same = next(each for each in self.asks if each.request() == ask.request())
         own = f"-{ask.count}-{ask.device_class}" if self.alike else ""
+        if own and ask.selectors:
+            own += f"-{hashlib.sha256(' '.join(ask.selectors).encode()).hexdigest()[:6]}"
         return f"{self.workload.name}-{same.claim}"[: 253 - len(own)] + own
 
     @property
@@ -163,11 +169,12 @@ def to_apply(plans: Iterable[Plan]) -> Iterator[Json]:
 def _asks(workload: Workload, classes: Mapping[str, str]) -> Iterator[Ask]:
     spec = reading.table(workload.pod, "spec")
     own: list[Ask] = []
+    taken: set[str] = set()
     for at, container in reading.rows(spec, "containers", at="spec"):
-        own += _of(container, at, classes)
+        own += _of(container, at, classes, taken)
     for at, container in reading.rows(spec, "initContainers", at="spec"):
         ends = reading.text(container, "restartPolicy", at=at, default="") != "Always"
-        for ask in _of(container, at, classes):
+        for ask in _of(container, at, classes, taken):
             # One that ends before the others start takes devices of theirs, as admission has it (ADR 29).
             lender = next(
                 (each for each in own if each.resource == ask.resource and each.count >= ask.count), None
@@ -179,7 +186,7 @@ def _asks(workload: Workload, classes: Mapping[str, str]) -> Iterator[Ask]:
     yield from own
 
 
-def _of(container: Json, at: str, classes: Mapping[str, str]) -> Iterator[Ask]:
+def _of(container: Json, at: str, classes: Mapping[str, str], taken: set[str]) -> Iterator[Ask]:
     name = reading.text(container, "name", at=at)
     asked = reading.table(container, "resources", at=at)
     inside = f"{at}.resources"
@@ -191,12 +198,18 @@ def _of(container: Json, at: str, classes: Mapping[str, str]) -> Iterator[Ask]:
             raise BrokenInput(error.reason, field=f"{inside}[{resource}]") from None
         known = _known(resource, classes) if count else None
         if known is not None:
-            yield Ask(name, resource, count, _claim_name(name, resource), *known)
+            yield Ask(name, resource, count, _claim_name(name, resource, taken), *known)
 
 
-def _claim_name(container: str, resource: str) -> str:
+def _claim_name(container: str, resource: str, taken: set[str]) -> str:
+    """Return a name that no other claim of the pod has, which is taken then."""
     kind = re.sub(r"[^a-z0-9]+", "-", resource.partition("/")[2].lower()).strip("-")
-    return f"{container}-{kind}"[:63].rstrip("-")
+    name = f"{container}-{kind}"
+    marks = ("", *(f"-{number}" for number in range(2, len(taken) + 3)))
+    tries = (name[: _LONGEST - len(mark)].rstrip("-") + mark for mark in marks)
+    found = next(each for each in tries if each not in taken)
+    taken.add(found)
+    return found
 
 
 def _known(resource: str, classes: Mapping[str, str]) -> tuple[str, tuple[str, ...], str] | None:
@@ -225,7 +238,7 @@ def _nvidia(name: str) -> tuple[str, tuple[str, ...], str] | None:
         return None
     if dot:
         return "", (), "MIG devices are not shared; ask for smaller ones"
-    profile = found[1] + found[2].replace(".", "+")
+    profile = f"{found[1]}+{found[2]}" if found[2] else found[1]
     return "mig.apportion.dev", (f'{_GPU}.profile == "{profile}"',), ""
 
 

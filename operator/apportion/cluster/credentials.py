@@ -15,7 +15,7 @@ import structlog
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
 
-from apportion.errors import Unreachable
+from apportion.errors import ApiError, Unreachable
 
 _PERIOD: Final = 60.0
 """Seconds after which the files are read anew."""
@@ -42,14 +42,17 @@ class Credentials:
         self.renew()
 
     async def header(self) -> dict[str, str]:
-        """Return the header that says who asks; raises Unreachable where that does not become known."""
+        """Return the header that says who asks; raises Unreachable where that does not become known, ApiError where no request can have it."""
         if self._clock() - self._read >= _PERIOD:
             self.renew()
         try:
             found = (await self._settings.auth_settings()).get("BearerToken") or {}
         except (config.ConfigException, OSError) as error:
             raise Unreachable(f"credentials: {error}") from None
-        return {"Authorization": found["value"]} if found.get("value") else {}
+        shown = str(found.get("value") or "")
+        if not shown.isprintable():
+            raise ApiError("the token has characters that no request can have")
+        return {"Authorization": shown} if shown else {}
 
     def token(self) -> str | None:
         """Read the files, and return the token that is shown; None: the client shows a certificate, or nothing."""

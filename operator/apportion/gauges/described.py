@@ -67,7 +67,7 @@ PENDING_CLAIMS = Described(
 )
 OLDEST_PENDING = Described(
     "apportion_oldest_pending_claim_seconds",
-    "Age of the oldest claim that waits for devices.",
+    "For how long the claim has waited that has waited longest.",
     ("namespace",),
 )
 QUEUE = Described(
@@ -76,7 +76,9 @@ QUEUE = Described(
     ("reason",),
 )
 QUEUE_OLDEST = Described(
-    "apportion_queue_oldest_seconds", "Age of the oldest claim that waits, by the same reasons.", ("reason",)
+    "apportion_queue_oldest_seconds",
+    "For how long the claim has waited that has waited longest, by the same reasons.",
+    ("reason",),
 )
 ALLOCATED = Described(
     "apportion_allocated_claims", "Claims that have devices, those of other allocators included."

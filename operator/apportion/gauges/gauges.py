@@ -87,7 +87,7 @@ class Gauges(Collector):
         yield from self._fleet.samples()
         yield from self._pending.steps()
         yield from self._pending.samples()
-        yield from quota_samples(self._quotas.charging.usage, self._quotas.totals, self._waiting())
+        yield from quota_samples(tuple(self._quotas.charging.usage), self._quotas.totals, self._waiting())
         yield from self._counts()
 
     def _counts(self) -> Iterator[Sample]:
@@ -95,7 +95,8 @@ class Gauges(Collector):
         yield Sample(described.ALLOCATED, (), len(snapshot.claim_index.allocated))
         yield Sample(described.RESERVED, (), len(self._reserved()))
         yield Sample(described.UNANSWERED, (), self._unanswered())
-        for (driver, phase), count in snapshot.devices.phases.items():
+        # Others run between two samples.
+        for (driver, phase), count in tuple(snapshot.devices.phases.items()):
             yield Sample(described.PARTITIONS, (driver, phase), count)
         for kind, objects in (
             (kinds.NODES, snapshot.nodes),

@@ -6,14 +6,14 @@ that no pass pays for it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.gauges import described
 from apportion.gauges.described import MOST_NAMESPACES, OTHERS, Sample
-from apportion.scheduling.waiting import immediate
+from apportion.scheduling.waiting import immediate, ready
 
 UNDECIDED = "Undecided"
 """Of a claim about which no Event was recorded yet."""
@@ -26,11 +26,12 @@ class _Pending(NamedTuple):
     uid: str
     classes: frozenset[str]
     """Our DeviceClasses that it names; none where one of those that it names does not exist."""
-    created: str
+    since: str
+    """Since when it waits (RFC 3339)."""
 
 
 class PendingClaims:
-    """Claims of our classes that have no allocation, and that a pod names or an annotation wants without one."""
+    """Claims of our classes that have no allocation, and that a pod behind no gate but ours names or an annotation wants without one."""
 
     def __init__(
         self, snapshot: Snapshot, reason: Callable[[str], str | None], now: Callable[[], datetime]
@@ -48,10 +49,15 @@ class PendingClaims:
         self._managed: ManagedClasses | None = None
         self._pending: dict[tuple[str, str], _Pending] = {}
         """By namespace and name."""
+        self._since: dict[str, str] = {}
+        """By UID: since when a claim waits."""
+        self._looked = ""
+        """When the claims were looked at last: who did not wait then waits since then at the earliest."""
 
     def steps(self) -> Iterator[None]:
         """Look at the claims that changed; yields where others may run."""
         snapshot, managed = self._snapshot, self._snapshot.managed
+        began = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         if managed is not self._managed or changed is None:
             self._managed = managed
@@ -67,13 +73,28 @@ class PendingClaims:
             yield
             del self._changed[key]
             self._pending.pop(key, None)
-            claim = snapshot.claim(*key)
-            if claim is None or snapshot.allocation(claim) is not None:
-                continue
-            classes, unknown = claim.classes & managed.policies.keys(), managed.unknown(claim)
-            wanted = immediate(claim) or snapshot.pod_index.has_users(*key)
-            if (classes or unknown) and wanted:
-                self._pending[key] = _Pending(claim.uid, frozenset() if unknown else classes, claim.created)
+            found = self._read(*key)
+            if found is not None:
+                self._pending[key] = found
+        self._looked = began
+        if len(self._since) > len(self._pending):
+            self._since = {each.uid: each.since for each in self._pending.values()}
+
+    def _read(self, namespace: str, name: str) -> _Pending | None:
+        """Return a claim if it waits."""
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        claim = snapshot.claim(namespace, name)
+        if claim is None:
+            return None
+        waits = [pod.created for pod in snapshot.users(claim) if ready(pod)]
+        unserved = snapshot.allocation(claim) is None and not claim.deleting
+        classes, unknown = claim.classes & managed.policies.keys(), managed.unknown(claim)
+        if not (unserved and (waits or immediate(claim)) and (classes or unknown)):
+            self._since.pop(claim.uid, None)
+            return None
+        asked = claim.created if immediate(claim) else max(claim.created, min(waits))
+        since = self._since.setdefault(claim.uid, max(asked, self._looked))
+        return _Pending(claim.uid, frozenset() if unknown else classes, since)
 
     def samples(self) -> Iterator[Sample | None]:
         """Yield the values as of the last `steps`, and None where others may run."""
@@ -86,12 +107,12 @@ class PendingClaims:
             yield None
             reason = self._why(namespace, name, each.uid)
             reasons[reason] += 1
-            oldest_for[reason] = min(oldest_for.get(reason, each.created), each.created)
+            oldest_for[reason] = min(oldest_for.get(reason, each.since), each.since)
             for device_class in each.classes:
                 counts[namespace, device_class] += 1
             if each.classes:
                 sizes[namespace] += 1
-                oldest[namespace] = min(oldest.get(namespace, each.created), each.created)
+                oldest[namespace] = min(oldest.get(namespace, each.since), each.since)
         shown = {namespace for namespace, _ in sizes.most_common(MOST_NAMESPACES)}
         merged: Counter[tuple[str, str]] = Counter()
         ages: dict[str, str] = {}
@@ -101,8 +122,8 @@ class PendingClaims:
             ages[label] = min(ages.get(label, oldest[namespace]), oldest[namespace])
         for pair, count in sorted(merged.items()):
             yield Sample(described.PENDING_CLAIMS, pair, count)
-        for label, created in sorted(ages.items()):
-            yield Sample(described.OLDEST_PENDING, (label,), self._age(created))
+        for label, since in sorted(ages.items()):
+            yield Sample(described.OLDEST_PENDING, (label,), self._age(since))
         for reason, count in sorted(reasons.items()):
             yield Sample(described.QUEUE, (reason,), count)
             yield Sample(described.QUEUE_OLDEST, (reason,), self._age(oldest_for[reason]))
@@ -118,5 +139,5 @@ class PendingClaims:
                 return found
         return UNDECIDED
 
-    def _age(self, created: str) -> float:
-        return (self._now() - datetime.fromisoformat(created)).total_seconds()
+    def _age(self, since: str) -> float:
+        return max(0.0, (self._now() - datetime.fromisoformat(since)).total_seconds())

@@ -82,6 +82,8 @@ class PartitionController:
         self._orphans: list[Delete] = []
         self._turns = WriteTurns(_WRITES, _WRITES_BESIDE, alone=_WRITES_ALONE)
         self._ongoing = Ongoing(self._wake.set)
+        self._begun: set[str] = set()
+        """What was begun about in this look: a second work would be begun as soon as the first ends, and that again, as fast as the server refuses them."""
 
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
@@ -151,7 +153,8 @@ class PartitionController:
         await self._ongoing.finished()
 
     def _begin(self) -> None:
-        """Begin all that is wanted, not yet there and not being done."""
+        """Begin all that is wanted, not yet there and not being done; of two things about one object the first."""
+        self._begun.clear()
         actions: list[Action] = self._dynamic.actions(self._snapshot, self._ongoing)
         # A plan is acted by until the next one, and a claim that got a partition since keeps it.
         planned = [*(action for plan in self._plans for action in plan.actions), *self._orphans]
@@ -176,7 +179,9 @@ class PartitionController:
             self._start(partition.metadata.name, partial(self._let_go, partition))
 
     def _start(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
-        self._ongoing.begin(key, partial(self._try, work))
+        if key not in self._begun:
+            self._begun.add(key)
+            self._ongoing.begin(key, partial(self._try, work))
 
     async def _try(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -9,6 +9,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.cluster.kinds import CLASSES
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
 
 
 def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -29,6 +30,19 @@ def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]
         if part is not None:
             found.append(_class(layout, entry.profile, part))
     return found
+
+
+def check_names(layout: PartitionLayout) -> None:
+    """Raise BrokenInput for a profile whose DeviceClass would have the name of another one's (1g.24gb+me, 1g.24gb-me): each would be changed into the other, for ever."""
+    known: dict[str, str] = {}
+    for index, entry in enumerate(layout.spec.partitions if layout.spec.device_classes.create else ()):
+        name = class_name(layout.metadata.name, entry.profile)
+        if name in known:
+            raise BrokenInput(
+                f"DeviceClass {name} would be that of {known[name]}, too: a layout of its own makes another one",
+                field=f"spec.partitions[{index}].profile",
+            )
+        known[name] = entry.profile
 
 
 def class_names(layout: PartitionLayout) -> frozenset[str]:

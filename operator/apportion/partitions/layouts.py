@@ -23,7 +23,7 @@ from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_certain, is_static, partitionable_card
-from apportion.partitions.layoutclasses import classes
+from apportion.partitions.layoutclasses import check_names, classes
 from apportion.partitions.layoutplaces import choose, is_of
 from apportion.partitions.leaving import dynamic, in_use
 
@@ -60,8 +60,10 @@ def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
     found = []
     claimed: dict[DeviceId, list[str]] = {}
     for layout in sorted(snapshot.layouts.values(), key=_age):
-        plan = LayoutPlan(layout, classes=classes(layout, snapshot))
+        plan = LayoutPlan(layout)
         try:
+            check_names(layout)
+            plan.classes = classes(layout, snapshot)
             _fill(plan, snapshot, programs, claimed)
         except BrokenInput as error:
             plan.broken = error

@@ -2,18 +2,20 @@
 
 In: demands that wait. Out: whether a demand may be decided, has to wait for evaluations, or costs too much;
 and steps of work that are done beside the passes (`evaluate`). The verdict about a query that was evaluated
-holds until slices change; that about one that costs too much also outlasts them for some minutes.
+holds until slices change, or results of its selectors are forgotten; that about one that costs too much also outlasts them for some minutes.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from weakref import ReferenceType, ref
 
 import structlog
 
 from apportion.allocator.preparation import Preparation, Work, is_costly, is_long
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
+from apportion.allocator.rules.selectors import SelectorResults
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
@@ -38,6 +40,8 @@ class _Verdict:
     """The pass that it was made in."""
     excess: NodeError | None
     until: float
+    results: tuple[ReferenceType[SelectorResults], ...] = ()
+    """What was evaluated, which others' selectors may have displaced since."""
 
 
 class Preparing:
@@ -84,7 +88,8 @@ class Preparing:
         verdict = self._verdicts.get(query)
         if verdict is not None:
             # What was evaluated since the former pass counts, however often slices change.
-            current = verdict.slices == self._snapshot.slice_epoch or self._number - verdict.number <= 1
+            kept = verdict.slices == self._snapshot.slice_epoch and self._are_kept(query, verdict)
+            current = kept or self._number - verdict.number <= 1
             if verdict.excess is not None and (current or self._clock() < verdict.until):
                 raise verdict.excess.as_broken_input(NamedQuery.of(query, demand.asked).names)
             if current:
@@ -93,6 +98,15 @@ class Preparing:
             queries.setdefault(demand.claims[0].namespace, {})[query] = None
         self.asked.set()
         return True
+
+    def _are_kept(self, query: Query, verdict: _Verdict) -> bool:
+        """Say whether the results of a query's costly selectors are those of the verdict: else deciding would evaluate all anew, at once."""
+        known = self._costly(query) if verdict.excess is None else ()
+        return all(each() is found for each, found in zip(verdict.results, known, strict=False))
+
+    def _costly(self, query: Query) -> list[SelectorResults]:
+        results = map(self._snapshot.state.selectors, sorted(query.texts))
+        return [each for each in results if each.costly]
 
     def is_done(self, demand: WaitingDemand) -> bool:
         """Say whether no selector of a demand is still to be evaluated, or costs too much: only then may others than the walk ask the allocator about it."""
@@ -131,7 +145,11 @@ class Preparing:
             if not queries:
                 asked.pop(namespace, None)
         self._verdicts[preparation.query] = _Verdict(
-            self._snapshot.slice_epoch, self._number, preparation.excess, self._clock() + _HELD
+            self._snapshot.slice_epoch,
+            self._number,
+            preparation.excess,
+            self._clock() + _HELD,
+            tuple(map(ref, self._costly(preparation.query))),
         )
         self._verdicts.move_to_end(preparation.query)
         if len(self._verdicts) > MOST_VERDICTS:

@@ -60,7 +60,17 @@ class Selectors(Protocol):
 class SelectorResults:
     """Results of one selector text, by the values that it reads."""
 
-    __slots__ = ("_errors", "_kept", "_measured", "_names", "_program", "_text", "costly", "heavy")
+    __slots__ = (
+        "__weakref__",
+        "_errors",
+        "_kept",
+        "_measured",
+        "_names",
+        "_program",
+        "_text",
+        "costly",
+        "heavy",
+    )
 
     def __init__(self, selectors: Selectors, text: str) -> None:
         self._text = text
@@ -99,7 +109,8 @@ class SelectorResults:
                 SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
             )
         if self._names is None:
-            return self._run(self._program, device)
+            measured = self.measured(device) if self.costly else None
+            return measured[0] if measured is not None else self._run(self._program, device)
         key = self._key(self._names, device)
         found = self._kept.get(key)
         if found is None:

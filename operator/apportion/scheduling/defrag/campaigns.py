@@ -210,7 +210,9 @@ class Campaigns:
         present = self._present()
         if present is None:
             return "PolicyChanged", _NO_POLICY
-        if present.spec != policy.spec or present.spec.mode is not DefragMode.EVICT:
+        # A leader that took it over has seen no spec but the present one.
+        edited = campaign.generation not in {None, present.metadata.generation} or present.spec != policy.spec
+        if edited or present.spec.mode is not DefragMode.EVICT:
             return "PolicyChanged", "spec was changed"
         if self._now() >= campaign.closes:
             return "WindowClosed", "the window has closed; the moves that are left are not made"

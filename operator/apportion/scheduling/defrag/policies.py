@@ -151,7 +151,7 @@ class DefragPolicies:
             events.planned(self._recorder, policy, text)
         campaign, plan = None, planned.plan
         if plan is not None and planned.verdict is Verdict.PLANNED and self._may_begin(policy):
-            campaign = campaign_of(plan, found, now, opened + policy.spec.window)
+            campaign = campaign_of(plan, found, now, opened + policy.spec.window, policy)
         after = begun(policy, campaign) if campaign is not None else policy
         status = policy_status(after, now, next_schedule=schedule.after(now)) | planned_status(
             after, planned, plan_record(plan, found, now), opened, now

@@ -44,8 +44,10 @@ def plan_record(plan: Plan | None, found: Movables, now: datetime) -> DefragPlan
     )
 
 
-def campaign_of(plan: Plan, found: Movables, now: datetime, closes: datetime) -> Campaign:
-    """Return a plan as it is to be carried out; each of its moves is of one pod, which has a controller."""
+def campaign_of(
+    plan: Plan, found: Movables, now: datetime, closes: datetime, policy: DefragPolicy
+) -> Campaign:
+    """Return a plan for a policy as it is to be carried out; each of its moves is of one pod, which has a controller."""
     moves: list[CampaignMove] = []
     for each in plan.moves:
         [pod] = found.pods[each.movable.key]
@@ -61,7 +63,8 @@ def campaign_of(plan: Plan, found: Movables, now: datetime, closes: datetime) ->
                     same_name=controller.kind == _STATEFUL,
                 )
             )
-    return Campaign(began=now, closes=closes, freed=freed_by(plan), moves=tuple(moves))
+    generation = policy.metadata.generation
+    return Campaign(began=now, closes=closes, generation=generation, freed=freed_by(plan), moves=tuple(moves))
 
 
 def freed_by(plan: Plan) -> tuple[str, ...]:

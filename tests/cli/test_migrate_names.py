@@ -1,0 +1,51 @@
+"""Names of `apportion migrate`: of MIG profiles with attributes, and of claims and templates, no two of which may be one."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.migrating import ask, container, rows, spec, workload
+
+
+@pytest.mark.parametrize(
+    ("resource", "profile"),
+    [
+        ("mig-1g.10gb", "1g.10gb"),
+        ("mig-1g.10gb.me", "1g.10gb+me"),
+        ("mig-1g.10gb.me.all", "1g.10gb+me.all"),
+        ("mig-1g.24gb.gfx", "1g.24gb+gfx"),
+        ("mig-1g.24gb-me", "1g.24gb-me"),
+    ],
+)
+def test_a_mig_device_is_asked_for_by_the_name_that_its_driver_gives_it(
+    tmp_path: Path, resource: str, profile: str
+) -> None:
+    """NVIDIA's plugin writes a point for the plus; a point of the profile stays one."""
+    [found] = rows(
+        ask(tmp_path, workload("Deployment", "d", spec(container(**{f"nvidia.com/{resource}": "1"}))))
+    )
+    assert found["asks"][0]["selectors"] == [f'device.attributes["gpu.apportion.dev"].profile == "{profile}"']
+
+
+@pytest.mark.parametrize("length", [4, 63])
+def test_claims_of_a_pod_have_names_of_their_own(tmp_path: Path, length: int) -> None:
+    """They are cut to 63 characters, and what a resource has between letters and digits becomes a dash."""
+    resources = {f"nvidia.com/mig-1g.24gb{each}": "1" for each in ("", ".me", "-me", ".me.all")}
+    pod = spec(*(container(name * length, **resources) for name in "ab"))
+    result = ask(tmp_path, workload("Deployment", "d" * 250, pod), output="yaml")
+    *templates, patched = yaml.safe_load_all(result.stdout)
+    inside = patched["spec"]["template"]["spec"]
+    names = [each["name"] for each in inside["resourceClaims"]]
+    assert len({*names}) == 8
+    assert max(map(len, names)) <= 63
+    asked = [claim["name"] for each in inside["containers"] for claim in each["resources"]["claims"]]
+    assert sorted(asked) == sorted(names)
+    expressions = {
+        each["metadata"]["name"]: each["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0][
+            "cel"
+        ]
+        for each in templates
+    }
+    assert len({each["expression"] for each in expressions.values()}) == 4
+    assert {each["resourceClaimTemplateName"] for each in inside["resourceClaims"]} == expressions.keys()
