@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -168,7 +168,7 @@ class App:
         self._page = PageProcess(command_of(settings)) if settings.web.port else None
 
     def connection(self) -> kopf.ConnectionInfo:
-        """Return how to reach the API server, with a token that is valid now."""
+        """Return how to reach the API server, with a token that is valid now, and until when to use it."""
         settings, token = self._client.settings, self._client.credentials.token()
         return kopf.ConnectionInfo(
             server=str(settings.host),
@@ -178,6 +178,7 @@ class App:
             scheme="Bearer" if token else None,
             certificate_path=settings.cert_file,
             private_key_path=settings.key_file,
+            expiration=datetime.now(UTC) + timedelta(minutes=10),
         )
 
     def stopping(self) -> None:
