@@ -1,8 +1,7 @@
 """App: builds the parts of the operator and runs them.
 
-Reflectors feed the snapshot all the time, in every replica. A replica that has listed every kind tries for the lease, in a
-thread of its own. The cycle acts only while this replica holds it, and only after everything was observed that the server
-had accepted when the lease was gained.
+Reflectors feed the snapshot in every replica. One that has listed every kind tries for the lease, in a thread of its own. The cycle
+acts only while this replica holds it, and only after everything was observed that the server had accepted when it was gained.
 """
 
 import asyncio
@@ -22,12 +21,13 @@ from apportion.allocator.rules.features import Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster import kinds
-from apportion.cluster.client import Client, connect, require_version
+from apportion.cluster.client import Client, connect
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
+from apportion.cluster.serverversion import require_version
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from apportion.fitness import Fitness

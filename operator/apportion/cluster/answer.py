@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import aiohttp
 import orjson
 
-from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, Unreachable
+from apportion.errors import ApiError, Expired, Missing, Oversized, Overtaken, Unanswered, Unreachable
 
 DEEPEST: Final = 500
 """Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
@@ -28,7 +28,7 @@ _ESCAPE: Final = re.compile(
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
 
 
-def read_json(text: bytes) -> Any:
+def read_json(text: bytes | bytearray) -> Any:
     """Read JSON as Go does, null in place of what is nested deeper than `DEEPEST`; raises JSONDecodeError for a text that is none.
 
     The API server stores the parameters of a claim byte for byte, bytes that are no UTF-8 and halves of surrogate pairs included. One
@@ -60,7 +60,7 @@ def _cut(text: bytes) -> bytes:
     return b"".join((*kept, text[end:]))
 
 
-def decoded(method: str, path: str, answer: bytes, form: Form = "object") -> dict[str, Any]:
+def decoded(method: str, path: str, answer: bytes | bytearray, form: Form = "object") -> dict[str, Any]:
     """Return the object that was answered; raises Unanswered where it is none of the API, as what a gateway says in the API server's place.
 
     A Status that says Failure is the error that it stands for, whatever the status of HTTP says.
@@ -105,6 +105,18 @@ def _code(status: Mapping[str, Any]) -> int:
     return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
+async def body_of(response: aiohttp.ClientResponse, most: int = 0) -> bytes | bytearray:
+    """Return the body of an answer; raises Oversized as soon as it has more than `most` bytes (0: any number), without reading the rest."""
+    if not most:
+        return await response.read()
+    read = bytearray()
+    async for chunk in response.content.iter_any():
+        read += chunk
+        if len(read) > most:
+            raise Oversized(f"{response.method} {response.url.path}: more than {most} bytes")
+    return read
+
+
 async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
     rest = bytearray()
@@ -141,7 +153,7 @@ def watch_event(path: str, line: bytes) -> dict[str, Any]:
 
 
 def error_of(
-    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes, form: Form = "object"
+    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes | bytearray, form: Form = "object"
 ) -> ApiError:
     """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again. `form`: as `refusal` has it."""
     refused = refusal(method, path, response.status, answer, form)
@@ -151,7 +163,9 @@ def error_of(
     return refused
 
 
-def refusal(method: str, path: str, status: int, answer: bytes, form: Form = "object") -> ApiError:
+def refusal(
+    method: str, path: str, status: int, answer: bytes | bytearray, form: Form = "object"
+) -> ApiError:
     """Return the error of a status object (metav1.Status), or of a text that is none.
 
     That one object is not there a status object alone says, and not the page of a gateway that does not find the API server. A list whose kind is not
