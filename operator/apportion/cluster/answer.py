@@ -20,6 +20,8 @@ Form = Literal["object", "list", "outcome", "any"]
 """What an answer has to be: an object that has a version; a list of such; those, or a Status; or any JSON object, as that of /version."""
 LONGEST_WAIT: Final = 60.0
 """Seconds for which a Retry-After is honoured at most: nobody waits a day because a gateway says so."""
+_CHANGES: Final = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
+"""Types of events (metav1.WatchEvent), beside ERROR."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -133,7 +135,10 @@ async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 def watch_event(path: str, line: bytes) -> dict[str, Any]:
-    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event, or a Status, stands for."""
+    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event, or a Status, stands for.
+
+    What an event of an unknown type says, a list shows: raises Expired.
+    """
     found: dict[str, Any] = {}
     try:
         found = read_json(line)
@@ -143,6 +148,8 @@ def watch_event(path: str, line: bytes) -> dict[str, Any]:
         metadata = item["metadata"]
         if change == "ERROR":
             raise refusal("WATCH", path, _code(item), orjson.dumps(item))
+        if change not in _CHANGES:
+            raise Expired(f"WATCH {path}: an event of type {change!r:.50}, which nobody knows")
         is_one = isinstance(metadata["resourceVersion"], str) if change == "BOOKMARK" else _is_known(item)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         is_one = False
