@@ -1,15 +1,14 @@
 """App: builds the parts of the operator and runs them.
 
-Reflectors feed the snapshot all the time, in every replica. A replica that has listed every kind tries for the lease, in a
-thread of its own. The cycle acts only while this replica holds it, and only after everything was observed that the server
-had accepted when the lease was gained.
+Reflectors feed the snapshot in every replica. One that has listed every kind tries for the lease, in a thread of its own. The cycle
+acts only while this replica holds it, and only after everything was observed that the server had accepted when it was gained.
 """
 
 import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -22,12 +21,13 @@ from apportion.allocator.rules.features import Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster import kinds
-from apportion.cluster.client import Client, connect, require_version
+from apportion.cluster.client import Client, connect
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
+from apportion.cluster.serverversion import require_version
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from apportion.fitness import Fitness
@@ -168,7 +168,7 @@ class App:
         self._page = PageProcess(command_of(settings)) if settings.web.port else None
 
     def connection(self) -> kopf.ConnectionInfo:
-        """Return how to reach the API server, with a token that is valid now."""
+        """Return how to reach the API server, with a token that is valid now, and until when to use it."""
         settings, token = self._client.settings, self._client.credentials.token()
         return kopf.ConnectionInfo(
             server=str(settings.host),
@@ -178,6 +178,7 @@ class App:
             scheme="Bearer" if token else None,
             certificate_path=settings.cert_file,
             private_key_path=settings.key_file,
+            expiration=datetime.now(UTC) + timedelta(minutes=10),
         )
 
     def stopping(self) -> None:

@@ -8,6 +8,7 @@ ApportionError
 │   ├── Overtaken            another writer was first: read again (409, failed precondition)
 │   ├── Missing              the object is not there (404)
 │   ├── Expired              the watch's version is too old: list again (410)
+│   ├── Oversized            the answer is larger than the caller takes: ask for less
 │   └── Unreachable          nothing was done: no connection, or an answer that says to try later (429)
 │       └── Unanswered       nobody knows what was done: no answer, or one that does not say (5xx, no JSON)
 ├── NotLeading           the lease is gone or about to go: write nothing
@@ -74,6 +75,10 @@ class Missing(ApiError):  # noqa: N818
 
 class Expired(ApiError):  # noqa: N818
     """The version that a watch started from is too old (HTTP 410)."""
+
+
+class Oversized(ApiError):  # noqa: N818
+    """The answer has more bytes than the caller takes."""
 
 
 class Unreachable(ApiError):  # noqa: N818

@@ -164,3 +164,11 @@ async def test_one_object_that_is_nested_deeply_keeps_no_watch_from_going_on() -
         async with Client(settings, patience=5.0, manager="m") as client:
             seen = [event["object"]["metadata"]["name"] async for event in client.watch(CLAIMS, "1", {})]
     assert seen == ["hostile", "b"]
+
+
+@pytest.mark.parametrize("change", [b'"RENAMED"', b'"added"', b'""', b"null", b"1"])
+def test_what_an_event_of_an_unknown_type_says_a_list_shows(change: bytes) -> None:
+    """It counted as a change to the object that it has; watched anew it would come once more."""
+    metadata = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}'
+    with pytest.raises(Expired, match="nobody knows"):
+        watch_event("/claims", b'{"type": ' + change + b', "object": ' + metadata + b"}")

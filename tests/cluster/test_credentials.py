@@ -1,5 +1,6 @@
 """The token and the authorities of the pod's service account, whose files kubelet writes anew."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ from testbed.certificates import Authority
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.replica import claim as given
+from tests.cluster.replica import devices, replica, two_devices
 from tests.cluster.seen import Seen
 
 PERIOD = 61.0
@@ -165,3 +168,28 @@ async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+@pytest.mark.slow
+async def test_a_401_for_kopf_does_not_end_the_operator() -> None:
+    """The API server could not ask who shows the token, for a moment; the same token is good afterwards."""
+    refused: list[str] = []
+
+    def fault(request: web.Request) -> web.Response | None:
+        if "apportion" in request.headers["User-Agent"] or len(refused) == 4:
+            return None
+        refused.append(request.path)
+        return failed(401, "Unauthorized")
+
+    async with ApiServer().serving() as server:
+        two_devices(server)
+        given(server, "only")
+        server.fault = fault
+        async with replica(server) as app:
+
+            async def is_served() -> bool:
+                return len(refused) == 4 and bool(devices(server))
+
+            await eventually(is_served, within=20)
+            await asyncio.sleep(1)
+            assert app.fitness.unhealthy() is None

@@ -153,3 +153,17 @@ async def test_a_delayed_warning_is_not_written_after_success(server: ApiServer)
         await eventually(lambda: written(server), lambda found: "the last" in found)
         await asyncio.sleep(1.2)
         assert set(await written(server)) == {"1 device is free", "allocated gpu-0", "the last"}
+
+
+async def test_an_event_is_forgotten_when_the_server_drops_it(server: ApiServer) -> None:
+    """An hour later it is no Event any more: tens of thousands of them were remembered for ever."""
+    clock = Clock()
+    async with recording(server, clock) as noting:
+        noting.warning(claim(1), "NotAllocated", "no room")
+        await eventually(lambda: written(server))
+        assert noting.has_written(claim(1), "NotAllocated")
+        clock.now += 3500
+        assert noting.has_written(claim(1), "NotAllocated")
+        clock.now += 200
+        assert not noting.has_written(claim(1), "NotAllocated")
+        assert not noting._topics

@@ -37,6 +37,10 @@ LINES: tuple[object, ...] = (
     {"type": "ADDED", "object": STATUS},
     {"type": "ADDED", "object": {"metadata": {"name": "x"}}},
     {"type": "BOOKMARK", "object": {"metadata": {}}},
+    {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "soon"}}},
+    {"type": "RENAMED", "object": {"metadata": {"name": "x", "uid": "u", "resourceVersion": "1000"}}},
+    {"type": None, "object": {"metadata": {"name": "x", "uid": "u", "resourceVersion": "1000"}}},
+    {"type": ["ADDED"], "object": {"metadata": {"name": "x", "uid": "u", "resourceVersion": "1000"}}},
 )
 
 
@@ -91,6 +95,18 @@ async def test_a_watch_goes_on_after_a_line_that_is_no_event(
         await eventually(lambda: seen.has("second"), within=10)
         server.drop(CLASSES, "first")
         await eventually(lambda: seen.has("first"), lambda found: not found, within=10)
+
+
+@pytest.mark.slow
+async def test_an_event_of_any_length_is_read(server: ApiServer, client: Client) -> None:
+    """Longer than what the transport takes for a line."""
+    reflector = Reflector(client, CLASSES, seen := Seen())
+    async with beside(reflector.run()):
+        await eventually(lambda: seen.has("first"))
+        server.put(CLASSES, a_class("long") | {"padding": "x" * 2**23})
+        server.put(CLASSES, a_class("behind"))
+        await eventually(lambda: seen.has("behind"), within=10)
+        assert await seen.has("long")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from aiohttp import web
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
+from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.waiting import WaitingDemand
 from tests.cluster.apiserver import ApiServer, Json, failed
 from tests.observedcluster import ObservedCluster
@@ -118,6 +119,28 @@ async def test_a_claim_that_was_made_anew_does_not_keep_devices(deciding: Decidi
     deciding.world.snapshot.observe(CLAIMS, "DELETED", deciding.raw)
     deciding.see()
     assert not deciding.charged
+
+
+@pytest.mark.parametrize(
+    ("metadata", "stays"),
+    [
+        ({"uid": "uid-team-pods-p"}, True),
+        ({"uid": "another"}, False),
+        ({"uid": "uid-team-pods-p", "deletionTimestamp": "now"}, False),
+    ],
+)
+async def test_a_pod_whose_eviction_admission_refuses_stays(
+    deciding: Deciding, metadata: Json, *, stays: bool
+) -> None:
+    """Its devices were held for the demand as if it went; a pod of another UID, or one that goes, is no reason to wait."""
+    pod = deciding.world.pod_value(deciding.world.pod("p"))
+    deciding.server.put(PODS, {"metadata": {"name": "p", "namespace": "team", **metadata}})
+    deciding.server.fault = lambda request: (
+        refused_by_a_webhook(request) if "eviction" in request.path else None
+    )
+    refused = await Evictor(deciding.client, fence=lambda: None).evict(pod)
+    assert (refused is not None) == stays
+    assert refused is None or "claims.example.com" in refused.reason
 
 
 async def test_a_withdrawal_that_admission_refuses_is_repeated(deciding: Deciding) -> None:

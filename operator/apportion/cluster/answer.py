@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import aiohttp
 import orjson
 
-from apportion.errors import ApiError, Expired, Missing, Overtaken, Unanswered, Unreachable
+from apportion.errors import ApiError, Expired, Missing, Oversized, Overtaken, Unanswered, Unreachable
 
 DEEPEST: Final = 500
 """Levels of nested JSON that are read. The API server stores ten thousand in parameters of a claim, which anybody may make; orjson reads 1024."""
@@ -20,6 +20,8 @@ Form = Literal["object", "list", "outcome", "any"]
 """What an answer has to be: an object that has a version; a list of such; those, or a Status; or any JSON object, as that of /version."""
 LONGEST_WAIT: Final = 60.0
 """Seconds for which a Retry-After is honoured at most: nobody waits a day because a gateway says so."""
+_CHANGES: Final = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
+"""Types of events (metav1.WatchEvent), beside ERROR."""
 _MARK: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -28,7 +30,7 @@ _ESCAPE: Final = re.compile(
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
 
 
-def read_json(text: bytes) -> Any:
+def read_json(text: bytes | bytearray) -> Any:
     """Read JSON as Go does, null in place of what is nested deeper than `DEEPEST`; raises JSONDecodeError for a text that is none.
 
     The API server stores the parameters of a claim byte for byte, bytes that are no UTF-8 and halves of surrogate pairs included. One
@@ -60,7 +62,7 @@ def _cut(text: bytes) -> bytes:
     return b"".join((*kept, text[end:]))
 
 
-def decoded(method: str, path: str, answer: bytes, form: Form = "object") -> dict[str, Any]:
+def decoded(method: str, path: str, answer: bytes | bytearray, form: Form = "object") -> dict[str, Any]:
     """Return the object that was answered; raises Unanswered where it is none of the API, as what a gateway says in the API server's place.
 
     A Status that says Failure is the error that it stands for, whatever the status of HTTP says.
@@ -105,6 +107,18 @@ def _code(status: Mapping[str, Any]) -> int:
     return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
+async def body_of(response: aiohttp.ClientResponse, most: int = 0) -> bytes | bytearray:
+    """Return the body of an answer; raises Oversized as soon as it has more than `most` bytes (0: any number), without reading the rest."""
+    if not most:
+        return await response.read()
+    read = bytearray()
+    async for chunk in response.content.iter_any():
+        read += chunk
+        if len(read) > most:
+            raise Oversized(f"{response.method} {response.url.path}: more than {most} bytes")
+    return read
+
+
 async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
     rest = bytearray()
@@ -121,7 +135,10 @@ async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 def watch_event(path: str, line: bytes) -> dict[str, Any]:
-    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event, or a Status, stands for."""
+    """Return an event of a watch: `type` and `object`. Raises Unreachable where it is none, and the error that an ERROR event, or a Status, stands for.
+
+    What an event of an unknown type says, a list shows: raises Expired.
+    """
     found: dict[str, Any] = {}
     try:
         found = read_json(line)
@@ -131,6 +148,8 @@ def watch_event(path: str, line: bytes) -> dict[str, Any]:
         metadata = item["metadata"]
         if change == "ERROR":
             raise refusal("WATCH", path, _code(item), orjson.dumps(item))
+        if change not in _CHANGES:
+            raise Expired(f"WATCH {path}: an event of type {change!r:.50}, which nobody knows")
         is_one = isinstance(metadata["resourceVersion"], str) if change == "BOOKMARK" else _is_known(item)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         is_one = False
@@ -141,7 +160,7 @@ def watch_event(path: str, line: bytes) -> dict[str, Any]:
 
 
 def error_of(
-    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes, form: Form = "object"
+    method: str, path: str, response: aiohttp.ClientResponse, answer: bytes | bytearray, form: Form = "object"
 ) -> ApiError:
     """Return the error of an answer whose status is 400 or more; one of 429 says when to ask again. `form`: as `refusal` has it."""
     refused = refusal(method, path, response.status, answer, form)
@@ -151,7 +170,9 @@ def error_of(
     return refused
 
 
-def refusal(method: str, path: str, status: int, answer: bytes, form: Form = "object") -> ApiError:
+def refusal(
+    method: str, path: str, status: int, answer: bytes | bytearray, form: Form = "object"
+) -> ApiError:
     """Return the error of a status object (metav1.Status), or of a text that is none.
 
     That one object is not there a status object alone says, and not the page of a gateway that does not find the API server. A list whose kind is not

@@ -3,20 +3,27 @@
 In: objects as they come and go, assumed allocations. Out: logs, which every reader reads with a cursor of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
-MOST_CHANGES = 65_536
-"""Changes of a kind that are remembered; a reader that is further behind looks at all objects."""
+LEAST_CHANGES = 4_096
+"""Changes of a kind that are remembered however few objects there are."""
+
+
+def most_changes(objects: int) -> int:
+    """Return how many changes of so many objects are remembered: a reader that is further behind looks at all of them, which is no more work."""
+    return max(LEAST_CHANGES, 2 * objects)
 
 
 class Changes:
     """One log for each kind of change."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Sized, pods: Sized, claims: Sized) -> None:
+        """All that there are."""
+        self._nodes, self._pods, self._claims = nodes, pods, claims
         self.hosts: ChangeLog[str] = ChangeLog()
         """Names of nodes that changed, or whose bound pods did."""
         self.pods: ChangeLog[str] = ChangeLog()
@@ -26,11 +33,11 @@ class Changes:
 
     def host(self, name: str) -> None:
         """Note that a node or its bound pods changed."""
-        self.hosts.add(name, most=MOST_CHANGES)
+        self.hosts.add(name, most=most_changes(len(self._nodes)))
 
     def pod(self, uid: str, *versions: Pod | None) -> None:
         """Note that a pod changed, from one version to another."""
-        self.pods.add(uid, most=MOST_CHANGES)
+        self.pods.add(uid, most=most_changes(len(self._pods)))
         former = None
         for pod in versions:
             if pod is not None and pod.claims != former:
@@ -39,13 +46,13 @@ class Changes:
 
     def claim(self, claim: Claim, users: Iterable[Pod]) -> None:
         """Note that a claim changed, or was given devices by a decision; `users`: the pods that name it."""
-        self.claims.add((claim.namespace, claim.name), most=MOST_CHANGES)
+        self.claims.add((claim.namespace, claim.name), most=most_changes(len(self._claims)))
         for user in users:
-            self.pods.add(user.uid, most=MOST_CHANGES)
+            self.pods.add(user.uid, most=most_changes(len(self._pods)))
             if len(user.claims) > 1:
                 self._claims_of(user)
 
     def _claims_of(self, pod: Pod) -> None:
         for entry in pod.claims:
             if entry.claim is not None:
-                self.claims.add((pod.namespace, entry.claim), most=MOST_CHANGES)
+                self.claims.add((pod.namespace, entry.claim), most=most_changes(len(self._claims)))

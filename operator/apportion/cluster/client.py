@@ -7,7 +7,6 @@ does not know ResourceClaims (kubernetes_asyncio 36).
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -24,17 +23,14 @@ from kubernetes_asyncio import config
 from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
-from apportion.cluster.answer import Form, decoded, error_of, lines, watch_event
+from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, watch_event
 from apportion.cluster.credentials import Credentials
 from apportion.cluster.kinds import ResourceKind
-from apportion.errors import ApiError, ApportionError, BrokenInput, Missing, Unanswered, Unreachable
+from apportion.errors import ApiError, BrokenInput, Missing, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-
-OLDEST = (1, 36)
-"""Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
 _UNAUTHORIZED = 401
 _WRITING = ("POST", "PUT", "PATCH")
@@ -93,21 +89,6 @@ def _require_a_file(kubeconfig: Path | None) -> None:
         raise BrokenInput(f"kubeconfig: {kubeconfig}: there is no such file")
 
 
-async def require_version(client: "Client") -> tuple[int, int]:
-    """Return the server's version; raises ApportionError when it is older than 1.36."""
-    answer = await client.raw("/version")
-    try:
-        found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
-    except (LookupError, TypeError, ValueError):
-        raise Unanswered(f"GET /version: that is no version, but {answer!r:.200}") from None
-    if found < OLDEST:
-        raise ApportionError(
-            f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
-            " device taints and shared counters are switched off"
-        )
-    return found
-
-
 class Client:
     """One connection pool to one API server, closed at the end of its `async with`."""
 
@@ -144,10 +125,13 @@ class Client:
         """Read one object; raises Missing."""
         return await self._call("GET", kind.path(name, namespace=namespace), params=params)
 
-    async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
-        """List a collection in one piece; returns the list object with `metadata` and `items`."""
+    async def list(self, kind: ResourceKind, *, namespace: str = "", most: int = 0, **params: str) -> Object:
+        """List a collection in one piece; returns the list object with `metadata` and `items`.
+
+        Raises Oversized where the answer has more than `most` bytes; 0: as many as it has.
+        """
         path = kind.path(namespace=namespace)
-        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list")
+        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list", most=most)
 
     async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
@@ -247,6 +231,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
         form: Form = "object",
+        most: int = 0,
     ) -> Object:
         """Make a request, again after a 429 as long as our patience lasts.
 
@@ -271,7 +256,7 @@ class Client:
                         method, f"{self.settings.host}{path}", params=query, data=data, headers=headers
                     ) as response,
                 ):
-                    answer = await response.read()
+                    answer = await body_of(response, most)
             except aiohttp.ClientConnectorError as error:
                 metrics.note_request(method, path, "unreachable", loop.time() - began)
                 raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from None

@@ -37,6 +37,8 @@ _WRITERS = 4
 """Events that are written at once."""
 _LOOK = 1.0
 """Seconds after which it is looked for Events whose time has come, or whose namespace has some budget."""
+_KEPT = 3600.0
+"""Seconds for which a last Event is remembered: the API server drops Events then (kube-apiserver --event-ttl, an hour by default)."""
 _LOGGED = 60.0
 """Seconds between two log lines about Events that were not written."""
 
@@ -50,6 +52,8 @@ class _Topic:
     text: str = ""
     """What was last written."""
     count: int = 0
+    used: float = 0.0
+    """When it was last asked for."""
 
 
 class Recorder:
@@ -98,6 +102,7 @@ class Recorder:
 
     def has_written(self, about: About, reason: str) -> bool:
         """Say whether an Event for this reason about the object was written, as far as is remembered."""
+        self._forget()
         topic = self._topics.get((about.key, reason))
         return topic is not None and topic.count > 0
 
@@ -117,10 +122,18 @@ class Recorder:
 
     def _topic(self, event: Event) -> _Topic:
         topic = self._topics.setdefault(event.topic, _Topic())
+        topic.used = self._clock()
         self._topics.move_to_end(event.topic)
-        while len(self._topics) > MOST_TOPICS:
-            self._topics.popitem(last=False)
+        self._forget()
         return topic
+
+    def _forget(self) -> None:
+        """Forget the topics that are more than enough, or whose Events the API server has dropped."""
+        until = self._clock() - _KEPT
+        while self._topics and (
+            len(self._topics) > MOST_TOPICS or next(iter(self._topics.values())).used < until
+        ):
+            self._topics.popitem(last=False)
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
@@ -135,6 +148,7 @@ class Recorder:
         while True:
             self._recorded.clear()
             self._report()
+            self._forget()
             now = self._clock()
             if wait := self._budget.wait(now):
                 await asyncio.sleep(wait)
@@ -143,9 +157,8 @@ class Recorder:
             if event is not None:
                 self._budget.spend(event.about.namespace, now)
                 return event
-            # Nothing at all waits: only a new Event can end that.
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK if len(self._queue) else None):
+                async with asyncio.timeout(_LOOK if len(self._queue) else _KEPT):
                     await self._recorded.wait()
 
     async def _try(self, event: Event) -> None:

@@ -68,7 +68,6 @@ class Snapshot:
         """Grows whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
-        self.changes = Changes()
         self._store = store = ObjectStore()
         self.broken, self.answered = store.broken, store.answered
         """Objects that cannot be read, by UID."""
@@ -82,6 +81,7 @@ class Snapshot:
         self.policies: Mapping[str, AllocationPolicy] = store.of(kinds.POLICIES)
         self.taint_rules: Mapping[str, DeviceTaintRule] = store.of(kinds.TAINT_RULES)
         self.defrags: Mapping[str, DefragPolicy] = store.of(kinds.DEFRAGS)
+        self.changes = Changes(self.nodes, self.pods, self.claims)
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, S
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
+from apportion.cluster.changes import most_changes
 from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
@@ -19,9 +20,6 @@ from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking,
 
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
-MOST_CHANGES = 16_384
-"""Changes of nodes that are remembered: an answer that is older looks at every node again."""
-
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
 
@@ -68,7 +66,7 @@ class HostCapacity:
             self.nodes[name] = node
         else:
             self.nodes.pop(name, None)
-        self._changes.add(name, most=MOST_CHANGES)
+        self._changes.add(name, most=most_changes(len(self.nodes)))
 
     def take(self, node: str, pod: Pod) -> None:
         """Count a pod (by its UID once) that our allocation sends to the node."""
@@ -92,7 +90,7 @@ class HostCapacity:
             self._taken[node] = HostResources.of(used)
         else:
             del self._promised[node], self._taken[node]
-        self._changes.add(node, most=MOST_CHANGES)
+        self._changes.add(node, most=most_changes(len(self.nodes)))
 
     def keep(self, key: str, amounts: Mapping[str, Resources]) -> None:
         """Keep so much free on nodes for pods that come later, instead of what `key` kept before; nothing ends it."""
@@ -100,10 +98,10 @@ class HostCapacity:
             del self._kept[node][key]
             if not self._kept[node]:
                 del self._kept[node]
-            self._changes.add(node, most=MOST_CHANGES)
+            self._changes.add(node, most=most_changes(len(self.nodes)))
         for node, amount in amounts.items():
             self._kept.setdefault(node, {})[key] = amount
-            self._changes.add(node, most=MOST_CHANGES)
+            self._changes.add(node, most=most_changes(len(self.nodes)))
 
     @property
     def taken(self) -> Mapping[str, HostResources]:

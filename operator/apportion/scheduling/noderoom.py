@@ -7,7 +7,7 @@ A claim that thousands of pods share changes them all, so they are read in steps
 from collections.abc import Iterator
 
 from apportion.allocator.changelog import ChangeLog
-from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.changes import most_changes
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -43,7 +43,7 @@ class NodeRoom:
             capacity.put(name, snapshot.node(name))
             doubted += self._sent.get(name, ())
         for uid in doubted:
-            self.doubted.add(uid, most=MOST_CHANGES)
+            self.doubted.add(uid, most=most_changes(len(snapshot.pods)))
         self._pods, pods = snapshot.changes.pods.since(self._pods)
         if pods is None:
             pods = (*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to)

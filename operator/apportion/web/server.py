@@ -12,7 +12,8 @@ from pathlib import Path
 import structlog
 from aiohttp import web
 
-from apportion.cluster.client import connect, require_version
+from apportion.cluster.client import connect
+from apportion.cluster.serverversion import require_version
 from apportion.errors import ApportionError
 from apportion.web.livecluster import LiveCluster
 from apportion.web.memory import MemoryLimit

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster import kinds
-from apportion.cluster.client import Client, connect, require_version
+from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.serverversion import require_version
 from apportion.dra.reading import Json
 from apportion.errors import ApiError, BrokenInput, Missing
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from apportion.allocator.changelog import ChangeLog
-from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.changes import most_changes
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -52,7 +52,7 @@ class ClaimIndex:
             self._count(old, -1)
             self._count(new, 1)
         if new is not None and allocated and (old is None or old.allocation != new.allocation):
-            self.changes.add(uid, most=MOST_CHANGES)
+            self.changes.add(uid, most=most_changes(len(self._names)))
 
     def move(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
         """Replace the allocation of a claim in the index by device."""

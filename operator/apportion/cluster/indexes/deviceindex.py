@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from apportion.allocator.changelog import ChangeLog
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import HolderKind, Partition, Phase
-from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.changes import most_changes
 from apportion.cluster.indexes.publishednames import PublishedNames
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
 from apportion.dra.device import Device, DeviceId
@@ -86,7 +86,7 @@ class DeviceIndex:
             self._show(before, _Published(uid, device, node, published_partition(device)))
             cards[self.card(device.id)] = None
         for card in cards:
-            self.changes.add(card, most=MOST_CHANGES)
+            self.changes.add(card, most=most_changes(len(self._devices)))
 
     def _show(self, old: _Published | None, new: _Published | None) -> None:
         """Replace a device as it is published. `old` None: it is in no slice; `new` None: it is in none any more."""
@@ -144,7 +144,7 @@ class DeviceIndex:
 
     def touch(self, device: DeviceId) -> None:
         """Note that something changed about a device: its card is looked at again."""
-        self.changes.add(self.card(device), most=MOST_CHANGES)
+        self.changes.add(self.card(device), most=most_changes(len(self._devices)))
 
     def card(self, device: DeviceId) -> DeviceId:
         """Return the card whose counters a device draws from: the device itself where it is no partition."""

@@ -18,7 +18,7 @@ from apportion.cluster.reflector.interruptions import THROTTLED, Interruptions
 from apportion.cluster.reflector.progress import Progress
 from apportion.cluster.reflector.reported import Answered, Observe, Reported, nothing
 from apportion.cluster.resourceversion import number
-from apportion.errors import ApiError, Expired, Missing, Unreachable
+from apportion.errors import ApiError, Expired, Missing, Oversized, Unreachable
 
 _PART = 100
 """Objects of the first list between two turns of other tasks."""
@@ -30,6 +30,8 @@ _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
 _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
+_MOST = 2**25
+"""Bytes of one answer to a list: decoded they take several times as many, and one object may have 1.5 MiB."""
 _MISSED = 60.0
 """Seconds without a kind that is done without, after which it counts as empty: a server that starts serves no CRDs and knows no roles for a moment."""
 _FORBIDDEN = 403
@@ -50,6 +52,7 @@ class Reflector:
         few: int = 500,
         proof: float = 5.0,
         page: int = 500,
+        most: int = _MOST,
         missed: float = _MISSED,
         noted: Callable[[], None] = lambda: None,
         **params: str,
@@ -59,14 +62,14 @@ class Reflector:
         `optional`: a kind that this server does not serve, or does not let us read, counts as empty, after `missed` seconds where it had objects;
         `noted` is called when `listed` changes. `few`: objects of a kind that
         `catch_up` lists again rather than waiting for a bookmark, and that is listed after a broken connection; `proof`: seconds that it waits for one before it lists. `page`: objects
-        of one answer to a list; `params`: server-side selectors.
+        of one answer to a list, fewer where they have more than `most` bytes; `params`: server-side selectors.
         """
         self.kind = kind
         self.synced = asyncio.Event()
         """Set once the first list was observed whole, and cleared while the server does not serve the kind."""
         self._client = client
         self._optional = optional
-        self._few, self._proof, self._page = few, proof, str(page)
+        self._few, self._proof, self._page, self._most = few, proof, page, most
         self._params = params
         self._reported = Reported(kind, observe, answered)
         self._progress = Progress(kind.plural)
@@ -142,7 +145,7 @@ class Reflector:
 
     async def _version_now(self) -> int:
         """Return the server's present resourceVersion; a list without a resourceVersion is consistent (KEP-2340)."""
-        page = await self._client.list(self.kind, limit="1", **self._params)
+        page = await self._client.list(self.kind, most=0, limit="1", **self._params)
         return number(str(page["metadata"]["resourceVersion"]))
 
     async def _present(self) -> int:
@@ -176,9 +179,16 @@ class Reflector:
         changed: list[Object] = []
         # What an earlier try has reported may be gone, and have a namesake: deletions go first then.
         first, token, version = not self.listed and not len(self._reported), "", ""
+        limit = self._page
         while True:
             more = {"continue": token} if token else {}
-            page = await self._client.list(self.kind, limit=self._page, **self._params, **more)
+            try:
+                page = await self._client.list(
+                    self.kind, most=self._most if limit > 1 else 0, limit=str(limit), **self._params, **more
+                )
+            except Oversized:
+                limit = max(1, limit // 4)
+                continue
             version = str(page["metadata"]["resourceVersion"])
             if not token and self._progress.doubt(version):
                 restored = True
@@ -196,6 +206,7 @@ class Reflector:
                     await self._relist(restored=True)
                     return
             token = page["metadata"].get("continue") or ""
+            del page  # not kept until the next one is decoded
             if not token:
                 break
         # At one moment, and deletions first: a device must not be free, or held twice, only because of the order.

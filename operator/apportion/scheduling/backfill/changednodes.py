@@ -4,7 +4,7 @@ In: the logs of snapshot and state, the endings of nodes. Out: the nodes that ch
 """
 
 from apportion.allocator.changelog import ChangeLog
-from apportion.cluster.changes import MOST_CHANGES
+from apportion.cluster.changes import most_changes
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 
@@ -50,7 +50,7 @@ class ChangedNodes:
             self._others.void()
         else:
             for node in touched.union(hosts):
-                self._others.add(node, most=MOST_CHANGES)
+                self._others.add(node, most=most_changes(len(snapshot.nodes)))
             if self._touched is not None:
                 self._touched |= touched.union(hosts)
         if self._touched is None or hosts is None or states is None:
@@ -58,7 +58,7 @@ class ChangedNodes:
             return
         # What we hold and release ourselves changes what others may have.
         for node in touched.union(hosts, states):
-            self._log.add(node, most=MOST_CHANGES)
+            self._log.add(node, most=most_changes(len(snapshot.nodes)))
 
     def by_others_since(self, seen: int) -> frozenset[str] | None:
         """Return the nodes that others changed; None: any may have. `seen`: the `others_end` of then."""

@@ -69,6 +69,15 @@ class Evictor:
         """
         return await self._ask(pod)
 
+    async def _is_there(self, pod: Pod) -> bool:
+        """Say whether a pod is there, and not being deleted."""
+        try:
+            raw = await self._client.get(PODS, pod.name, namespace=pod.namespace)
+        except Missing:
+            return False
+        metadata = raw["metadata"]
+        return metadata["uid"] == pod.uid and "deletionTimestamp" not in metadata
+
     async def _ask(self, pod: Pod, **params: str) -> Refused | None:
         self._fence()
         body: dict[str, Any] = {
@@ -81,8 +90,11 @@ class Evictor:
             await self._client.create(
                 PODS, body, namespace=pod.namespace, under=f"{pod.name}/eviction", **params
             )
-        except (Missing, Overtaken):
+        except Missing:
             return None
+        except Overtaken as error:
+            # The pod is another one by now, or a webhook has refused with 409.
+            return Refused(pod, str(error)) if await self._is_there(pod) else None
         except ApiError as error:
             # Of a pod in several budgets the server says 500, before it does anything.
             several = isinstance(error, Unanswered) and "more than one PodDisruptionBudget" in str(error)
