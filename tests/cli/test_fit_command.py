@@ -135,6 +135,21 @@ def test_a_workload_needs_cpu_too_and_its_replicas_are_asked_about(tmp_path: Pat
     assert "too little cpu" in row(result)["reason"]["message"]
 
 
+@pytest.mark.parametrize(("replicas", "reasons"), [(300, 0), (321, 1)])
+def test_all_pods_of_a_large_workload_are_asked_about(replicas: int, reasons: int, tmp_path: Path) -> None:
+    """Forty nodes of eight devices."""
+    cluster = Cluster()
+    cluster.device_class("gpu")
+    for number in range(40):
+        cluster.node(f"n{number}", cpu="64")
+        rows = [{"name": f"gpu-{index}", "attributes": {}} for index in range(8)]
+        cluster.slice(f"n{number}", f"n{number}-devices", {"devices": rows}, 1)
+    template = claim(request("gpu"), name="t", kind="ResourceClaimTemplate")
+    found = row(ask(tmp_path, cluster, template, deployment(replicas)))
+    assert found["placed"] == replicas - reasons
+    assert (found["reason"] is not None) == bool(reasons)
+
+
 def test_pods_that_share_a_claim_go_to_its_node(tmp_path: Path) -> None:
     """The claim is allocated once; further pods follow it, until the node's cores are gone."""
     shared = [{"name": "gpu", "resourceClaimName": "c"}]

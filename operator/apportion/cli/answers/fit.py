@@ -45,7 +45,7 @@ def fit(
     ],
     replicas: Annotated[
         int | None,
-        typer.Option(help="How many; default: as many as the workload says.", min=1, max=MOST),
+        typer.Option(help="How many; default: as many as the workload says.", min=1),
     ] = None,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Of objects that name none.")

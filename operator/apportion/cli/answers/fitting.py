@@ -21,7 +21,7 @@ from apportion.scheduling.waiting import UnservablePod, WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
 
 MOST = 256
-"""Copies that are tried; more are not."""
+"""Copies after which nobody looks for further ones; all that are wanted are tried."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Placed:
     devices: list[tuple[int, str, str, str, str]] = field(default_factory=list)
     """Of those wanted: number of the copy, node, claim, request, device."""
     most: int = 0
-    """How many there is room for in all, MOST at the most."""
+    """How many there is room for in all; of more than are wanted MOST at the most."""
     reason: Reason | None = None
     """Why the next one does not fit; None: it was not tried."""
 
@@ -70,7 +70,7 @@ class Fitting:
             labels = {"kubernetes.io/metadata.name": copies.namespace}
             self._world.put({"kind": "Namespace", "metadata": {"name": copies.namespace, "labels": labels}})
         found = Placed(copies, wanted)
-        for number in range(1, (MOST if further else min(wanted, MOST)) + 1):
+        for number in range(1, (max(wanted, MOST) if further else wanted) + 1):
             answer = self._place_one(copies)
             if isinstance(answer, Reason):
                 found.reason = answer
