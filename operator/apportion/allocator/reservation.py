@@ -1,10 +1,10 @@
 """plan_reservation(): where demands that do not fit now will fit first, if nobody else takes what becomes free.
 
 In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them
-as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which counting says that enough
-devices may be free; so the first that is found to fit is the earliest. Where nobody knows when, the node on which the fewest of them
-have to become free. The state is unchanged at the end.
+as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which counting says that
+enough may be free: the first that fits is the earliest; where nobody knows when, the fewest have to become free. The state stays as it is.
 """
+
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
