@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from apportion.cluster.client import Client
@@ -112,7 +112,25 @@ class _Run:
         return sorted((name, places[name]) for name in served), plans, held
 
 
+def _whole(
+    devices: int = 4, runtime: str = "", runs: float = 20.0, *, first: bool = False, two: bool = False
+) -> Coming:
+    return Coming(devices, runtime, runs, int(first), "1", two)
+
+
+# Of two that wait for one shape the second one has the next reservation when the first one has its own, before a younger one.
+BEHIND_ONE_OF_ITS_SHAPE = [
+    Step((), cordon="n3"),
+    Step((_whole(), _whole(2, runs=200.0))),
+    Step((_whole(runs=60.0), _whole(), _whole(2, runs=60.0, two=True))),
+    Step((), ends=(11,)),
+    Step((_whole(runs=900.0, first=True), _whole(runtime="5m"), _whole(runtime="5m")), later=31.0),
+    Step((_whole(runs=60.0),), ends=(4,)),
+]
+
+
 @pytest.mark.slow
+@example(BEHIND_ONE_OF_ITS_SHAPE, 4)
 @given(STEPS, st.integers(1, 4))
 @settings(
     max_examples=60,

@@ -152,12 +152,12 @@ class QueueWalk:
                     continue
             elif readiness == "waits":
                 unprepared.append(each)
-            turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
-            # Those behind it are decided with its devices held.
+            # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
             if readiness in ("ready", "rests"):
                 self._heads.reserve_at_once(each)
+            turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
             reached.add(key_of(each))
             yield None
         else:

@@ -16,7 +16,7 @@ from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, key_of
 from apportion.scheduling.quota.cohort import Cohort, Cohorts
-from apportion.scheduling.waiting import WaitingDemand, priority_of
+from apportion.scheduling.waiting import WaitingDemand, place_of, priority_of
 
 _Entry: TypeAlias = tuple[tuple[str, str, int], Queued, list["_Entry"] | Cohort | None]
 """Its place in the queue by age, which no other entry has; and those who share the place: its cohort, or, under a FIFO policy, all
@@ -118,7 +118,7 @@ class Turns:
     def pop(self) -> Queued:
         """Return the next one; raises IndexError if there is none."""
         self._left -= 1
-        if self._last is not None:
+        if self._last:
             return self._last.popleft()
         queued = self._pop()
         self._groups -= not isinstance(queued, WaitingDemand)
@@ -137,26 +137,32 @@ class Turns:
             return
         alike.turn += 1
         following = alike.demands[alike.turn]
-        self._put(following, later=False)
         self._alike[following.key] = alike
+        if self._last is None:
+            self._put(following, later=False)
+            return
+        place = place_of(following, self._managed)
+        before = (number for number, each in enumerate(self._last) if place_of(each, self._managed) > place)
+        self._last.insert(next(before, len(self._last)), following)
 
     def last(
         self, most: int, is_refused: Callable[[WaitingDemand], Generator[None, None, bool]]
     ) -> Generator[None, None, list[WaitingDemand]]:
         """Return all that is left, once, if these are demands only and `most` at most. Yields where `is_refused` does.
 
-        Those behind others come with them; not behind those of which `is_refused` says that their shape is refused.
+        Those behind others come with them; not behind those of which `is_refused` says that their shape is refused: they come if `settle` lets them.
         """
         if self._last is not None or self._groups or not 0 < self._left <= most:
             return []
-        for alike in self._alike.values():
+        refused: dict[str, _Alike] = {}
+        for key, alike in self._alike.items():
             if alike.behind and (yield from is_refused(alike.demands[alike.turn])):
-                self._left -= alike.behind
+                refused[key] = alike
                 continue
             for demand in alike.demands[alike.turn + 1 :]:
                 self._put(demand, later=False)
-        self._alike.clear()
-        drained = [self._pop() for _ in range(self._left)]
+        self._alike = refused
+        drained = [self._pop() for _ in range(self._left - sum(each.behind for each in refused.values()))]
         self._last = deque(demand for demand in drained if isinstance(demand, WaitingDemand))
         return [*self._last]
 
