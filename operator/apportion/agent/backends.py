@@ -4,14 +4,14 @@ In: the agent's options. Out: the backends that they name; with `auto`, those wh
 devices, if there is a configuration; and which are awaited, because a driver may come after the agent.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.backend import Backend, Releasable
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.generic import configuration
 from apportion.agent.devices.generic.backend import GenericBackend
 from apportion.agent.devices.generic.configuration import GenericDevices
@@ -170,20 +170,15 @@ def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
 def _why_absent_within(
     seconds: float, asked: Mapping[str, NvmlBackend | AscendBackend | RdmaBackend]
 ) -> dict[str, str]:
-    """As `_why_absent`, by name, each in a thread of its own: the cards of other drivers wait no longer than these seconds."""
-    answers: dict[str, Future[str]] = {name: Future() for name in asked}
-
-    def ask(name: str) -> None:
-        try:
-            answers[name].set_result(_why_absent(asked[name]))
-        except BaseException as error:  # noqa: BLE001 - it goes to who waits
-            answers[name].set_exception(error)
-
-    for name in asked:
-        threading.Thread(target=ask, args=(name,), name="hardware", daemon=True).start()
-    done, _ = wait(answers.values(), seconds)
-    late = f"its driver has not answered in {seconds:g} s"
-    return {name: answer.result() if answer in done else late for name, answer in answers.items()}
+    """As `_why_absent`, by name, all at once: the cards of other drivers wait no longer than these seconds."""
+    calls = {name: partial(_why_absent, backend) for name, backend in asked.items()}
+    found: dict[str, str] = {}
+    for name, answer in CardCalls(seconds).ask("driver", calls).items():
+        if isinstance(answer, BrokenInput):
+            raise answer
+        late = isinstance(answer, HardwareError)
+        found[name] = f"its driver has not answered in {seconds:g} s" if late else str(answer)
+    return found
 
 
 def _wanted(options: AgentOptions) -> list[str]:

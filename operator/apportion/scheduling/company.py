@@ -15,14 +15,18 @@ def is_company(other: Pod, pod: Pod) -> bool:
     return bool(terms) and all(term.pods.matches(other.namespace, other.labels) for term in terms)
 
 
+def kind_of(pod: Pod) -> object:
+    """Return what the rules about pods beside each other read of a pod: they treat pods alike in which it is equal."""
+    return pod.namespace, tuple(sorted(pod.labels.items())), pod.relations
+
+
 def in_order(pods: Sequence[Pod]) -> Sequence[Pod]:
     """Return the pods, each behind those of them that are its company, as far as that goes; equal ones stay together, in their order."""
     if not any(pod.relations.affinity for pod in pods):
         return pods
     kinds: dict[object, list[Pod]] = {}
     for pod in pods:
-        kind = pod.namespace, tuple(sorted(pod.labels.items())), pod.relations
-        kinds.setdefault(kind, []).append(pod)
+        kinds.setdefault(kind_of(pod), []).append(pod)
     left, ordered = list(kinds.values()), list[Pod]()
     while left:
         free = (

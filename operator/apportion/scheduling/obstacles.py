@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
+from apportion.scheduling.company import kind_of
 from apportion.scheduling.neighbours import Neighbours
 
 
@@ -48,11 +49,11 @@ class Obstacles:
         self._kinds: dict[object, tuple[int, Pod]] = {}
         for pod in pods:
             if pod.node is None and neighbours.has_obstacles(pod):
-                self._kinds.setdefault(_kind(pod), (len(self._kinds), pod))
+                self._kinds.setdefault(kind_of(pod), (len(self._kinds), pod))
 
     def wanted(self, pods: Iterable[Pod]) -> dict[str, int]:
         """Return what some of the pods want of a node."""
-        kinds = [_kind(pod) for pod in pods] if self._kinds else []
+        kinds = [kind_of(pod) for pod in pods] if self._kinds else []
         found = [self._kinds[kind] for kind in kinds if kind in self._kinds]
         return {
             _name(number, rule): 1 for number, pod in found for rule in range(1 + len(pod.relations.spread))
@@ -71,10 +72,6 @@ class Obstacles:
 def holds_devices(pod: Pod) -> bool:
     """Say whether a pod may be one whose end gives devices back."""
     return bool(pod.claims)
-
-
-def _kind(pod: Pod) -> object:
-    return pod.namespace, tuple(sorted(pod.labels.items())), pod.relations
 
 
 def _name(number: int, rule: int) -> str:

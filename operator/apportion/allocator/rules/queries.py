@@ -80,7 +80,7 @@ def _check_selectors(claims: Sequence[Claim]) -> None:
     seen: set[str] = set()
     length = 0
     for claim in claims:
-        for request in (each for slot in claim.slots for each in slot.alternatives):
+        for request in _requests((claim,)):
             for number, text in enumerate(request.selectors):
                 length += 0 if text in seen else len(text)
                 seen.add(text)
