@@ -19,6 +19,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import backed
+from apportion.scheduling.foreignclaims import foreign_claims, foreign_claims_on
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
@@ -27,7 +28,6 @@ from apportion.scheduling.podneeds import constraints_of, requested
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import parts
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.theirclaims import theirs, theirs_on
 from apportion.scheduling.waiting import WaitingDemand
 
 TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
@@ -170,7 +170,7 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
-        for claims, nodes in theirs_on(pod, allowed, capacity.nodes, self._snapshot):
+        for claims, nodes in foreign_claims_on(pod, allowed, capacity.nodes, self._snapshot):
             what = (
                 f"no devices for {', '.join(claim.key for claim in claims)}, which kube-scheduler allocates"
             )
@@ -190,7 +190,7 @@ class Candidates:
     def _is_conditioned(self, pod: Pod) -> bool:
         """Say whether other claims or neighbours may rule a node out for this pod."""
         return bool(
-            theirs(pod, self._snapshot)
+            foreign_claims(pod, self._snapshot)
             or backed(pod, self._snapshot.managed)
             or any(self.neighbours.ruled_out(pod))
         )

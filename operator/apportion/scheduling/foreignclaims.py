@@ -1,4 +1,4 @@
-"""Their claims: what kube-scheduler allocates for a pod beside our claims.
+"""Foreign claims: what kube-scheduler allocates for a pod beside our claims.
 
 In: a pod, the snapshot. Out: its claims that are not ours and have no devices, and those for extended resources behind which there is a DeviceClass.
 """
@@ -13,7 +13,7 @@ from apportion.scheduling.extendedresources import as_claim, backed
 from apportion.scheduling.podneeds import is_allocated
 
 
-def theirs(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
+def foreign_claims(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
     """Return the pod's claims that kube-scheduler allocates."""
     managed = snapshot.managed
     return tuple(
@@ -26,14 +26,14 @@ def theirs(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
     )
 
 
-def theirs_on(
+def foreign_claims_on(
     pod: Pod, allowed: frozenset[str], known: Mapping[str, Node], snapshot: Snapshot
 ) -> Iterator[tuple[tuple[Claim, ...], frozenset[str]]]:
     """Yield the claims for which kube-scheduler looks for devices on these nodes, and the nodes where it looks for just these.
 
     For an extended resource it does so where no device plugin offers it. `known`: the nodes by name.
     """
-    claims, resources = theirs(pod, snapshot), backed(pod, snapshot.managed)
+    claims, resources = foreign_claims(pod, snapshot), backed(pod, snapshot.managed)
     by_resources: dict[tuple[str, ...], set[str]] = {}
     for name in allowed if resources else ():
         there = tuple(each for each in resources if is_allocated(each, known[name], resources))
