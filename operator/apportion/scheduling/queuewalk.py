@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
-"""Seconds after which a walk ends early if something changed: a claim that came waits for the next one."""
+"""Seconds after which a walk ends early if something changed: a claim that came waits for the next one. They begin anew with a plan."""
 _LARGE = 64
 """Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
 
@@ -127,13 +127,15 @@ class QueueWalk:
                 self._reached = self._reached - self._group_decider.being_decided | reached
                 self.ended_early = True
                 break
-            if self._is_stale():
+            if self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated:
                 capacity = yield from self._read()
             if self._group_decider.leaves_more():
                 turns.resume()
             if last := (yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))):
-                yield from self._plan(last, capacity)
-                planned_at = self._snapshot.state.moment
+                took = yield from self._plan(last, capacity)
+                planned_at, now = self._snapshot.state.moment, self._clock()
+                # Deciding takes as long as planning: a plan that is dropped after a few decisions would be made anew for each few.
+                ends, soon = max(ends, now + took), now + max(took, _SOON)
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
                 self._decider.planner.begin()
@@ -142,12 +144,12 @@ class QueueWalk:
                 turns.hold(each)
                 continue
             readiness = self._readiness(each)
+            reached.add(key_of(each))
             if readiness == "ready":
                 self.granted += yield from self._serve(each, capacity)
                 if self._group_decider.is_begun(each):
                     # A turn is long: who came meanwhile has the next one, in another walk, and then the group.
                     soon = 0.0
-                    reached.add(key_of(each))
                     turns.add(each, later=True)
                     continue
             elif readiness == "waits":
@@ -158,7 +160,6 @@ class QueueWalk:
             if readiness in ("ready", "rests"):
                 self._heads.reserve_at_once(each)
             turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
-            reached.add(key_of(each))
             yield None
         else:
             self._reached = frozenset()
@@ -207,9 +208,9 @@ class QueueWalk:
         """Say whether those of one shape that come behind it wait with it: it was refused for that shape, or the next walk goes on with its search."""
         return key in self._decider.searches.stopped or self._decider.refusals.is_refused(key)
 
-    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Iterator[None]:
-        """Place the last of the queue together; yields while nodes are searched."""
-        decider = self._decider
+    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, float]:
+        """Place the last of the queue together; yields while nodes are searched. Returns how many seconds that took."""
+        decider, began = self._decider, self._clock()
         current = [
             demand
             for demand in last
@@ -229,6 +230,7 @@ class QueueWalk:
             partial(self._quotas.allows, current),
             late=heads.union(shut, large, self._quotas.beyond(current, decider.rests)),
         )
+        return self._clock() - began
 
     def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:
         """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
@@ -270,9 +272,6 @@ class QueueWalk:
         self._decider.refusals.refresh()
         yield from self._decider.candidates.reading()
         return self._decider.candidates.capacity()
-
-    def _is_stale(self) -> bool:
-        return self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated
 
     def _serve(self, queued: Queued, capacity: HostCapacity) -> Generator[None, None, int]:
         """Decide for one, as far as its turn goes; an unexpected exception is logged and counted, and the others go on."""
