@@ -1,9 +1,10 @@
 """SliceView: one version of a slice with the selector results of its devices; SliceTemplate: its layout without names.
 
-In: a slice, a CEL text. Out: a bit per device that matches, and an error per device on which the selector fails.
+In: a slice, a CEL text. Out: a bit per device that matches, and errors with the devices on which the selector fails.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo, keep
@@ -18,6 +19,9 @@ MOST_TEMPLATES = 16_384
 
 MOST_TEXTS = 2048
 """Selector texts kept per slice."""
+
+Failures: TypeAlias = dict[SelectorError, int]
+"""By error a bit per device on which a selector fails with it. One selector may fail on all devices of a cluster, with the same few errors."""
 
 
 class SliceTemplate:
@@ -99,7 +103,7 @@ class SliceView:
     def __init__(self, piece: Slice, template: SliceTemplate) -> None:
         self.slice = piece
         self.template = template
-        self._results: dict[str, tuple[int, int, dict[int, SelectorError]]] = {}
+        self._results: dict[str, tuple[int, int, Failures]] = {}
 
     def learn(self, text: str, index: int, measured: Measured) -> None:
         """Keep a result that was measured."""
@@ -110,12 +114,12 @@ class SliceView:
         if result is True:
             matching |= 1 << index
         elif result is not False:
-            errors = {**errors, index: result}
+            errors = {**errors, result: errors.get(result, 0) | 1 << index}
         keep(self._results, text, (evaluated | 1 << index, matching, errors), MOST_TEXTS)
 
     def matches(
         self, text: str, mask: int, selectors: Callable[[str], SelectorResults]
-    ) -> tuple[int, dict[int, SelectorError]]:
+    ) -> tuple[int, Failures]:
         """Return the devices of the mask that match, and those on which the selector fails."""
         evaluated, matching, errors = self._results.get(text) or (0, 0, {})
         fresh = mask & ~evaluated
@@ -135,9 +139,9 @@ class SliceView:
                 if result is True:
                     matching |= 1 << index
                 elif result is not False:
-                    errors[index] = result
+                    errors[result] = errors.get(result, 0) | 1 << index
             keep(self._results, text, (evaluated | fresh, matching, errors), MOST_TEXTS)
-        failed = {index: error for index, error in errors.items() if mask >> index & 1} if errors else {}
+        failed = {error: found & mask for error, found in errors.items() if found & mask} if errors else {}
         return matching & mask, failed
 
 
