@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apportion.allocator.allocate import allocate
+from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.memo import Topic
@@ -192,3 +192,52 @@ def test_results_of_selectors_have_a_bound_for_all_classes_together(monkeypatch:
     kept = [len(found.selected) for found in classes if found is not None]
     assert len(kept) == nodes
     assert 0 < sum(kept) <= most
+
+
+def test_results_of_selectors_have_a_bound_for_all_slices_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Selectors that read UUIDs are evaluated on each slice: thousands of them, times thousands of slices, were gigabytes."""
+    nodes, texts, most = 30, 20, 60
+    for name, value in (("MOST_TEXTS", 1000), ("MOST_KEPT", most), ("LEAST_TEXTS", 1)):
+        monkeypatch.setattr(f"apportion.allocator.rules.slices.{name}", value)
+    state, names = identified(nodes)
+    for number in range(texts):
+        assert decide(state, by_uuid(number)) is None
+    kept = [piece.size for name in names for piece in state.view(name).slices]
+    assert len(kept) == nodes
+    assert 0 < sum(kept) <= most
+
+
+def test_selectors_whose_results_are_many_leave_before_there_are_many_selectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that reads UUIDs has a result for each device of the cluster; two thousand of them were gigabytes."""
+    nodes = 10
+    monkeypatch.setattr("apportion.allocator.ranking.querycache.MOST_TEXTS", 1000)
+    monkeypatch.setattr("apportion.allocator.ranking.querycache.MOST_RESULTS", 3 * nodes)
+    state, _ = identified(nodes)
+    for number in range(8):
+        assert decide(state, by_uuid(number)) is None
+    kept = [number for number in range(8) if state.query_cache.has_compiled(uuid_text(number))]
+    assert kept in ([5, 6, 7], [4, 5, 6, 7])
+
+
+def identified(nodes: int) -> tuple[State, tuple[str, ...]]:
+    """Return nodes with a device each that differ in its UUID."""
+    rows = {
+        f"n{number}": device("gpu", attributes={"uuid": {"string": f"GPU-{number}"}})
+        for number in range(nodes)
+    }
+    return cluster(*(device_slice(name, name, [row]) for name, row in rows.items()), nodes=tuple(rows)), (
+        *rows,
+    )
+
+
+def uuid_text(number: int) -> str:
+    """Return a selector that no device matches."""
+    return f'{A}.uuid == "none-{number}"'
+
+
+def by_uuid(number: int) -> Demand:
+    """Return a claim with such a selector."""
+    asked = device_request(kind="", selectors=[{"cel": {"expression": uuid_text(number)}}])
+    return Demand((claim(f"c{number}", asked),))

@@ -1,10 +1,17 @@
 """Errors of selectors on devices are kept once for all devices that have the same one, and some of those of which each has its own."""
 
+import gc
+import tracemalloc
+
+import pytest
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.demand import Demand
 from apportion.allocator.rules.selectors import MOST_ERRORS
 from apportion.allocator.state import State
 from apportion.dra.device import Device
-from apportion.errors import SelectorError
-from tests.allocator.builders import GPU, A
+from apportion.errors import BrokenInput, SelectorError
+from tests.allocator.builders import GPU, A, Raw, claim, cluster, device, device_request, device_slice
 
 
 def errors(text: str, devices: int) -> list[SelectorError]:
@@ -35,3 +42,32 @@ def test_errors_that_name_a_value_of_the_device_are_bounded() -> None:
     assert len({id(error) for error in found}) == MOST_ERRORS + 1
     assert "u0000" in str(found[0])
     assert f"one of more than {MOST_ERRORS} errors" in str(found[-1])
+
+
+def test_a_selector_that_fails_on_all_devices_keeps_no_text_for_each() -> None:
+    """Anybody may write such claims: a text for each device, node and claim was gigabytes."""
+    nodes, devices, texts = 10, 64, 16
+    names = tuple(f"n{number}" for number in range(nodes))
+    state = cluster(
+        *(device_slice(name, name, [identified(name, index) for index in range(devices)]) for name in names),
+        nodes=names,
+    )
+    kept = []
+    for number in range(2 * texts):
+        if number % texts == 0:
+            gc.collect()
+            tracemalloc.start()
+        expression = f'{A}.uuid == "{number}" || {A}.never'
+        asked = device_request(kind="", selectors=[{"cel": {"expression": expression}}])
+        with pytest.raises(BrokenInput, match=r"on device gpu.example.com/n0/gpu-0: .* no such key: never"):
+            allocate(state, Demand((claim(f"c{number}", asked),)))
+        if number % texts == texts - 1:
+            gc.collect()
+            kept.append(tracemalloc.get_traced_memory()[0] / (nodes * devices * texts))
+            tracemalloc.stop()
+    assert kept[1] < 500, "bytes for each device and claim"
+
+
+def identified(node: str, index: int) -> Raw:
+    """Return a device with a UUID."""
+    return device(f"gpu-{index}", attributes={"uuid": {"string": f"GPU-{node}-{index}"}})

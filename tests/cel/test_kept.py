@@ -35,6 +35,22 @@ def test_the_entries_used_last_are_kept_within_both_bounds(
         assert [key for key in range(6) if key in kept] == sorted(expected)
 
 
+def test_entries_that_grow_make_room_when_another_one_comes() -> None:
+    """The ones used last stay, and in any case the one that comes."""
+    kept: Kept[int, list[int]] = Kept(10, size=len, largest=5)
+    tables: list[list[int]] = [[], [], [], []]
+    for key in range(3):
+        kept.put(key, tables[key], 1)
+    for table in tables:
+        table += [1, 2]
+    assert kept.get(0) is tables[0]
+    kept.put(3, tables[3], 1)
+    assert [key for key in range(4) if key in kept] == [0, 3]
+    tables[3] += range(9)
+    kept.put(3, tables[3], 1)
+    assert [key for key in range(4) if key in kept] == [3]
+
+
 def test_programs_of_long_texts_leave_before_there_are_many() -> None:
     """A compiled text takes up to 200 times its length: five hundred of the longest would fill a GB."""
     programs = Programs()

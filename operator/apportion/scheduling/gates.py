@@ -16,6 +16,7 @@ from apportion.cluster.kinds import POLICIES
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all, is_others
 from apportion.scheduling.onepod import OnePod
@@ -47,6 +48,8 @@ class Gates:
         """The group of each."""
         self.taken: list[tuple[Pod, Claim, Pod]] = []
         """Pods that waited when `open` was last exhausted, for which claim, and for the end of which pod."""
+        self.uncut: dict[str, tuple[Claim, DeviceId]] = {}
+        """By UID, claims that kept pods waiting then for a partition that they look at with admin access, and that nobody cuts."""
 
     def open(
         self,
@@ -66,12 +69,16 @@ class Gates:
         def has(claim: Claim) -> bool:
             if not snapshot.managed.owns(claim):
                 return not uncertain and is_others(claim, snapshot)
-            return _served(claim, snapshot, contested, phase)
+            if _served(claim, snapshot, contested, phase):
+                return True
+            if (device := _uncut(claim, snapshot)) is not None:
+                self.uncut[claim.uid] = claim, device
+            return False
 
         whole: dict[tuple[str, str], bool] = {}
         shut_out, one_pod = ShutOut(snapshot), OnePod(snapshot, ungating)
         opened: list[Pod] = []
-        self.taken = []
+        self.taken, self.uncut = [], {}
         for number, pod in enumerate(snapshot.pods_of(self._allocated), start=1):
             if number % AT_ONCE == 0:
                 yield
@@ -162,6 +169,22 @@ def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: 
         return False
     policy = snapshot.managed.policy(claim)
     return not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
+
+
+def _uncut(claim: Claim, snapshot: Snapshot) -> DeviceId | None:
+    """Return a partition that a claim looks at with admin access and that is not there. What somebody holds is cut for that one."""
+    devices = snapshot.devices
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        device = result.device
+        if (
+            result.admin_access
+            and device.driver in snapshot.drivers
+            and devices.published_partition(device) is not None
+            and devices.partition(device) is None
+            and not snapshot.state.holders(device)
+        ):
+            return device
+    return None
 
 
 def _is_left(claim: Claim, snapshot: Snapshot) -> bool:

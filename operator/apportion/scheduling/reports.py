@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
 from apportion import metrics
+from apportion.api.contract import GATE
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling import events, unservedevents
 from apportion.scheduling.extendedresources import ExtendedResources
@@ -49,6 +51,7 @@ class Reports:
             clock, about=lambda found: found.pod if isinstance(found, UnservablePod) else found
         )
         self._taken = Telling[tuple[Pod, Claim, Pod]](clock, about=lambda row: row[0])
+        self._uncut = Telling[tuple[Claim, DeviceId]](clock, about=lambda row: row[0])
         self._metadata = UnknownMetadata(snapshot)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
@@ -68,6 +71,9 @@ class Reports:
             events.policy_unreadable(self._recorder, pod, unread)
         for pod, claim, other in self._taken.due(self._gates.taken):
             events.network_taken(self._recorder, pod, claim, other)
+        for claim, device in self._uncut.due(self._gates.uncut.values()):
+            pods = [pod for pod in self._snapshot.users(claim) if GATE in pod.gates]
+            unservedevents.partition_not_cut(self._recorder, claim, device, pods)
         yield
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch

@@ -1,7 +1,11 @@
 """Events about pods and claims that wait for others: for kube-scheduler, a device plugin, an autoscaler; one function each, with a fixed reason."""
 
+from collections.abc import Iterable
+
 from apportion.api.contract import GUARD, MANAGED
 from apportion.cluster.recorder import Recorder
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.events import about_claim, about_pod
 from apportion.scheduling.extendedresources import LeftPod
@@ -35,6 +39,16 @@ def unmanaged_class(recorder: Recorder, found: GuardedClaim) -> None:
     )
     for about in (about_claim(found.claim), *map(about_pod, found.pods)):
         recorder.warning(about, "UnmanagedClass", text)
+
+
+def partition_not_cut(recorder: Recorder, claim: Claim, device: DeviceId, pods: Iterable[Pod]) -> None:
+    """The claim looks at a partition that is not there, and that its pods wait for."""
+    text = (
+        f"claim {claim.key}: status.allocation: nobody has partition {device}, and for a claim with admin access none is cut: its pods"
+        " stay behind their gates until a claim without admin access gets the partition. Select devices that are in use, or whole cards"
+    )
+    for about in (about_claim(claim), *map(about_pod, pods)):
+        recorder.warning(about, "PartitionNotCut", text)
 
 
 def shown_to_autoscalers(recorder: Recorder, pod: Pod, why: str) -> None:

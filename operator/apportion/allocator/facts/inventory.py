@@ -123,7 +123,7 @@ class Inventory:
                     if rule.covers(device.id):
                         more[index] = (*more.get(index, ()), rule.taint)
             template = self._templates.of(piece, blocking_taints(piece, more))
-            found = self._slice_views[key] = SliceView(piece, template)
+            found = self._slice_views[key] = SliceView(piece, template, self._slices.__len__)
         return found
 
     def consumption(self, pool: PoolId, name: str) -> CounterAmounts | None:

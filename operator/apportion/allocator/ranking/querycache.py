@@ -24,6 +24,9 @@ MOST_QUERIES = 256
 MOST_TEXTS = 2048
 """Selectors whose results are kept."""
 
+MOST_RESULTS = 1 << 21
+"""Results of all of them, when another selector comes: one takes a fifth of a kibibyte, and selectors that read UUIDs have one for each device."""
+
 MOST_LINKS = 65_536
 """Signature transitions kept."""
 
@@ -37,7 +40,9 @@ class QueryCache:
     def __init__(self, selectors: Selectors, node_classes: NodeClasses) -> None:
         self._selectors = selectors
         self._node_classes = node_classes
-        self._results: Kept[str, SelectorResults] = Kept(MOST_TEXTS)
+        self._results: Kept[str, SelectorResults] = Kept(
+            MOST_TEXTS, size=lambda results: results.size, largest=MOST_RESULTS
+        )
         self._rankings: OrderedDict[tuple[MatchSignature, str, bool, object], Ranking] = OrderedDict()
         self._shared: Memo[Query, bool] = Memo(MOST_TEXTS)
         self._signatures: Memo[Query, tuple[int, MatchSignature]] = Memo(MOST_TEXTS)

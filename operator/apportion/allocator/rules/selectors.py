@@ -89,6 +89,11 @@ class SelectorResults:
         """Whether one evaluation may take longer than a slice of work."""
 
     @property
+    def size(self) -> int:
+        """How many results are kept."""
+        return len(self._kept) + len(self._measured)
+
+    @property
     def broken(self) -> bool:
         """Whether the text does not compile."""
         return isinstance(self._program, SelectorError)

@@ -1,9 +1,10 @@
 """SliceView: one version of a slice with the selector results of its devices; SliceTemplate: its layout without names.
 
-In: a slice, a CEL text. Out: a bit per device that matches, and an error per device on which the selector fails.
+In: a slice, a CEL text. Out: a bit per device that matches, and errors with the devices on which the selector fails.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo, keep
@@ -17,7 +18,14 @@ MOST_TEMPLATES = 16_384
 """Slice templates kept; a slice view keeps a reference to its own."""
 
 MOST_TEXTS = 2048
-"""Selector texts kept per slice."""
+"""Selector texts kept per slice, as long as there are few slices."""
+MOST_KEPT = 1 << 20
+"""The same of all slices together: one takes a quarter of a kibibyte, and a large cluster has thousands of slices."""
+LEAST_TEXTS = 256
+"""What a slice keeps however many slices there are."""
+
+Failures: TypeAlias = dict[SelectorError, int]
+"""By error a bit per device on which a selector fails with it. One selector may fail on all devices of a cluster, with the same few errors."""
 
 
 class SliceTemplate:
@@ -94,12 +102,23 @@ class SliceTemplates:
 class SliceView:
     """One version of a slice, with the selector results of its devices."""
 
-    __slots__ = ("_results", "slice", "template")
+    __slots__ = ("_peers", "_results", "slice", "template")
 
-    def __init__(self, piece: Slice, template: SliceTemplate) -> None:
+    def __init__(self, piece: Slice, template: SliceTemplate, peers: Callable[[], int]) -> None:
+        """`peers` says how many slices there are."""
+        self._peers = peers
         self.slice = piece
         self.template = template
-        self._results: dict[str, tuple[int, int, dict[int, SelectorError]]] = {}
+        self._results: dict[str, tuple[int, int, Failures]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many selector texts are kept."""
+        return len(self._results)
+
+    @property
+    def _most(self) -> int:
+        return max(LEAST_TEXTS, min(MOST_TEXTS, MOST_KEPT // max(1, self._peers())))
 
     def learn(self, text: str, index: int, measured: Measured) -> None:
         """Keep a result that was measured."""
@@ -110,12 +129,12 @@ class SliceView:
         if result is True:
             matching |= 1 << index
         elif result is not False:
-            errors = {**errors, index: result}
-        keep(self._results, text, (evaluated | 1 << index, matching, errors), MOST_TEXTS)
+            errors = {**errors, result: errors.get(result, 0) | 1 << index}
+        keep(self._results, text, (evaluated | 1 << index, matching, errors), self._most)
 
     def matches(
         self, text: str, mask: int, selectors: Callable[[str], SelectorResults]
-    ) -> tuple[int, dict[int, SelectorError]]:
+    ) -> tuple[int, Failures]:
         """Return the devices of the mask that match, and those on which the selector fails."""
         evaluated, matching, errors = self._results.get(text) or (0, 0, {})
         fresh = mask & ~evaluated
@@ -135,9 +154,9 @@ class SliceView:
                 if result is True:
                     matching |= 1 << index
                 elif result is not False:
-                    errors[index] = result
-            keep(self._results, text, (evaluated | fresh, matching, errors), MOST_TEXTS)
-        failed = {index: error for index, error in errors.items() if mask >> index & 1} if errors else {}
+                    errors[result] = errors.get(result, 0) | 1 << index
+            keep(self._results, text, (evaluated | fresh, matching, errors), self._most)
+        failed = {error: found & mask for error, found in errors.items() if found & mask} if errors else {}
         return matching & mask, failed
 
 

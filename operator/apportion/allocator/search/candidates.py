@@ -4,6 +4,7 @@ In: a query and a node's view. Out: per alternative a device mask, and the devic
 Raises NodeError where upstream refuses the node before its search (mode All).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apportion.allocator.bits import bits
@@ -22,7 +23,7 @@ class Candidates:
     mask: int
     """Devices that pass selectors, taints and capacity, and are not held as a whole."""
     count: int
-    errors: dict[int, ErrorCause]
+    errors: Mapping[int, ErrorCause]
     """Devices on which a selector fails, or the requested capacity cannot be computed."""
     everything: tuple[int, ...] | None = None
     """Mode All: all matching devices, held or not; None for mode ExactCount."""
@@ -96,22 +97,22 @@ def _capacity(
     view: NodeView,
     alternative: Alternative,
     mask: int,
-    errors: dict[int, ErrorCause],
+    errors: Mapping[int, ErrorCause],
     *,
     with_held: bool = True,
-) -> tuple[int, dict[int, ErrorCause]]:
+) -> tuple[int, Mapping[int, ErrorCause]]:
     """Drop the devices whose capacity cannot serve the request: with `with_held` in addition to the shares held, else ever."""
     if not alternative.capacity and not (mask & view.limited):
         return mask, errors
-    errors = dict(errors)
+    found = dict(errors)
     for index in bits(mask if alternative.capacity else mask & view.limited):
         taken = view.charge(index, alternative)
         if isinstance(taken, ErrorCause):
-            errors[index] = taken
+            found[index] = taken
         if (
             taken is None
             or isinstance(taken, ErrorCause)
             or not view.roomy(index, taken, with_held=with_held)
         ):
             mask &= ~(1 << index)
-    return mask, errors
+    return mask, found
