@@ -16,8 +16,9 @@ import structlog
 from apportion.agent.devices import pci
 from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.names import CardNames
-from apportion.agent.devices.nvml import links, profiles
+from apportion.agent.devices.nvml import profiles
 from apportion.agent.devices.nvml.fabric import Fabric, fabric
+from apportion.agent.devices.nvml.links import Links
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import HOW_TO_RESET, NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import UNCUT, Card, CardKind
@@ -82,7 +83,7 @@ class Gpu:
 
 
 def discover(
-    session: Session, root: Path, names: CardNames, calls: CardCalls
+    session: Session, root: Path, names: CardNames, calls: CardCalls, links: Links
 ) -> tuple[tuple[Gpu, ...], frozenset[str]]:
     """Look at every GPU, in NVML's order (by PCI bus id).
 
@@ -107,7 +108,7 @@ def discover(
             found.append(gpu)
     left_out |= {name for name in names.known() if name.startswith(f"{_STEM}-")}
     left_out -= {gpu.name for gpu in found}
-    groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
+    groups = links.groups({gpu.name: gpu.card for gpu in found})
     for index, gpu in enumerate(found):
         if gpu.name in groups:
             attributes = {**gpu.card.attributes, "nvlinkGroup": groups[gpu.name]}
