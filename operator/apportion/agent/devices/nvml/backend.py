@@ -22,6 +22,7 @@ from apportion.agent.devices.nvml.fabric import Cliques, fabric
 from apportion.agent.devices.nvml.gpusharing import GpuSharing
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
+from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
 from apportion.agent.devices.nvml.links import Links
 from apportion.agent.devices.nvml.livepartition import live_partition
 from apportion.agent.devices.nvml.migmode import MigMode
@@ -47,17 +48,19 @@ class NvmlBackend:
         ignored_xids: frozenset[int] = frozenset(),
         driver_root: Path | None = None,
         calls: CardCalls | None = None,
+        profiles: KnownProfiles | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
         `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
         are errors that say nothing about a GPU's health, beside those that programs cause; `driver_root` is where the host has
-        the driver, if not at a usual place; `calls` ask GPUs at discovery.
+        the driver, if not at a usual place; `calls` ask GPUs at discovery; `profiles` are those that the driver named before.
         """
         self._root = root
         self._at = at
         self._names = names or UnkeptNames()
         self._calls = calls or CardCalls()
+        self._profiles = profiles or KnownProfiles()
         self._driver = DriverFiles(root, driver_root)
         if root != Path("/"):
             self._driver.preload()
@@ -82,7 +85,9 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = discover(self._session, self._root, self._names, self._calls, self._links)
+        gpus, left_out = discover(
+            self._session, self._root, self._names, self._calls, self._links, self._profiles
+        )
         self._outdated = False
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
