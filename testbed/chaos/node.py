@@ -25,6 +25,7 @@ _OPTIONS: Final = {
     "health_interval": 0.5,
     "held_interval": 0.5,
     "prepare_timeout": 2.0,
+    "registration_patience": 0.0,
 }
 _GPU_FILE: Final = re.compile(r"/dev/nvidia[0-9]+")
 

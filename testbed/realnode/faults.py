@@ -103,6 +103,8 @@ async def exchange_driver(installation: RealNodeInstallation, work: Workload) ->
     await installation.agents.pop().ended()
     await installation.agent()
     await run_checked(installation, work, "after", mig("1g.10gb"))
+    if "not registered" in (said := await work.events("after")):
+        raise TestbedError(f"the pod came before kubelet had registered the next agent: {said}")
 
 
 async def run_checked(

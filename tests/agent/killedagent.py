@@ -36,6 +36,7 @@ class KilledAgent:
             "health_interval",
             "held_interval",
             "prepare_timeout",
+            "registration_patience",
             "health_port",
             "imex_channels",
         )

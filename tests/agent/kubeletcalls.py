@@ -36,6 +36,16 @@ class KubeletCalls:
             answer: registration_pb2.PluginInfo = await ask(registration_pb2.InfoRequest())
             return answer
 
+    async def register(self, driver: str = GPU) -> None:
+        """Tell a driver's registration socket that its plugin is registered, as kubelet does within a second."""
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/r/{driver}-reg.sock") as channel:
+            tell = channel.unary_unary(
+                "/pluginregistration.Registration/NotifyRegistrationStatus",
+                request_serializer=registration_pb2.RegistrationStatus.SerializeToString,
+                response_deserializer=registration_pb2.RegistrationStatusResponse.FromString,
+            )
+            await tell(registration_pb2.RegistrationStatus(plugin_registered=True))
+
     async def prepare(
         self, *claims: Json, driver: str = GPU
     ) -> dict[str, dra_v1_pb2.NodePrepareResourceResponse]:

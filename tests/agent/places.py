@@ -37,4 +37,6 @@ def options_below(folder: Path) -> AgentOptions:
         run_dir=folder / "run",
         nri_socket=folder / "nri.sock",
         boot_id=folder / "boot",
+        # No kubelet is there.
+        registration_patience=0,
     )

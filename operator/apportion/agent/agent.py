@@ -73,11 +73,10 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
             known, unknown = group.split(ApportionError)
             if unknown is not None or known is None:
                 raise
-            raise _first(known) from None
-
-
-def _first(group: BaseException) -> BaseException:
-    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
+            error: BaseException = known
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
 
 
 class Agent:
@@ -160,7 +159,7 @@ class Agent:
         self._probes = Probes(options.health_port, ready=self.unready, registry=self._metrics.registry)
 
     def unready(self) -> str | None:
-        """Say "starting" until slices are published and all sockets served, and while a driver with cards here does not answer; else None."""
+        """Say "starting" until all slices are published and all sockets served, and while a driver with cards here does not answer; else None."""
         known = not self.publisher.kept and not self._hardware.failures
         served = bool(self.plugins) or not self._hardware.cards
         return None if known and self.publisher.published.is_set() and served else "starting"
@@ -190,6 +189,7 @@ class Agent:
                 asked = [partition.spec.parent for partition in self.context.desired.all()]
                 for card in (*cut, *cards, *asked):
                     self._worker(card)
+                self.publisher.withhold(self._served.values())
                 self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
                 self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
                 if self._found.pausable:
@@ -197,9 +197,11 @@ class Agent:
                 self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
                 preparers = [plugin.preparer for plugin in self.plugins]
                 self._start(self._monitor.run(), self._monitor.keep_files(preparers))
+                patience = self._options.registration_patience
                 try:
                     for plugin in self.plugins:
                         await plugin.start()
+                        self._start(plugin.when_registered(self.publisher.offer, patience))
                     _log.info("agent.serving", node=self._options.node)
                     await stop.wait()
                     _log.info("agent.stopping", node=self._options.node)

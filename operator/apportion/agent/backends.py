@@ -18,6 +18,7 @@ from apportion.agent.devices.generic.configuration import GenericDevices
 from apportion.agent.devices.imex.backend import CHANNEL, ImexBackend
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
 from apportion.agent.devices.rdma.away import AWAY, AwayFolder
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
@@ -33,6 +34,7 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
         sticky_errors=options.sticky_errors(),
         ignored_xids=options.ignored_xids,
         driver_root=options.nvidia_driver_root,
+        profiles=KnownProfiles(options.state_dir / "profiles"),
     ),
     "ascend": lambda options, _: AscendBackend(options.host_root, at=options.at),
     "rdma": lambda options, _: RdmaBackend(options.host_root, AwayFolder(options.run_dir / AWAY)),

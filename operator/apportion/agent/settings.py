@@ -102,6 +102,9 @@ class AgentOptions:
     files_interval: float = 60.0
     """Seconds between two checks of the files of claims: for orphans, and for files that are gone."""
 
+    registration_patience: float = 5.0
+    """Seconds that new devices wait for kubelet to register the agent before they are published; it looks for plugins every second."""
+
     prepare_timeout: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 

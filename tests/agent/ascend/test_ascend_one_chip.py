@@ -97,6 +97,23 @@ def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
         assert time.monotonic() - began < 10
 
 
+def test_a_chip_whose_links_hang_costs_the_others_one_deadline(node_with: Nodes) -> None:
+    """All are served, in one group if the others tell that they are, and it is asked again until it answers."""
+    node = node_with(["910B4"] * 4)
+    node.fake.hang("dcmi_get_topo_info_by_device_id", card=0)
+    fresh = AscendBackend(node.root, calls=CardCalls(0.3))
+    began = time.monotonic()
+    groups = [card.attributes.get("hccsGroup") for card in fresh.devices()]
+    assert time.monotonic() - began < 2
+    assert groups[0] is None
+    assert len(set(groups[1:])) == 1
+    assert fresh.incomplete()
+    node.fake.drop_rules()
+    while len({card.attributes.get("hccsGroup") for card in fresh.devices()}) > 1:
+        assert time.monotonic() - began < 10
+    assert not fresh.incomplete()
+
+
 def test_a_vnpu_that_was_removed_is_not_among_what_was_last_seen(node: Node) -> None:
     """A chip that fails right after the removal shows what was seen on it."""
     made = node.backend.create(WANTED)

@@ -114,6 +114,42 @@ async def test_gpus_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
     assert not hardware.incomplete
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["nvmlDeviceGetNvLinkState", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents"],
+)
+async def test_a_gpu_whose_links_or_events_hang_costs_the_others_one_deadline(
+    node_with: Nodes, call: str
+) -> None:
+    """All are served, the links of the others are known; those that hang are asked again, and keep their links."""
+    node = node_with(["A100-80GB"] * 5)
+    node.fake.nvlink([(0, 1), (2, 3)])
+    for card in (2, 3):
+        node.fake.hang(call, card=card)
+    backend = NvmlBackend(node.root, calls=CardCalls(0.3))
+    hardware = Hardware([backend])
+
+    async def linked() -> list[set[str]]:
+        cards = await hardware.discover()
+        groups = {card.attributes.get("nvlinkGroup", "") for card in cards.values()} - {""}
+        return [
+            {name for name, card in cards.items() if card.attributes.get("nvlinkGroup") == group}
+            for group in groups
+        ]
+
+    began = time.monotonic()
+    assert {"gpu-0", "gpu-1"} in await linked()
+    assert time.monotonic() - began < 2
+    assert len(hardware.cards) == 5
+    assert hardware.incomplete == (call == "nvmlDeviceGetNvLinkState")
+    node.fake.drop_rules()
+    await eventually(linked, lambda found: {"gpu-2", "gpu-3"} in found and not hardware.incomplete)
+    node.fake.hang(call, card=2)
+    node.fake.hang(call, card=3)
+    assert {"gpu-2", "gpu-3"} in await linked()
+    node.fake.drop_rules()
+
+
 @pytest.mark.parametrize("hangs", [True, False])
 async def test_what_was_removed_is_not_among_what_was_last_seen(node_with: Nodes, *, hangs: bool) -> None:
     """A GPU that hangs, or fails, right after a removal shows what was seen on it; a partition without a row would pass for a person's."""

@@ -1,10 +1,13 @@
 """A MIG mode that cannot be switched now leaves the GPU as it was, also for its next reset."""
 
+from pathlib import Path
+
 import pynvml
 import pytest
 
 from apportion.agent.devices.nvml.backend import NvmlBackend
-from apportion.agent.devices.values import UNCUT, PartitionPlace, Placement
+from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
+from apportion.agent.devices.values import UNCUT, Card, PartitionPlace, Placement
 from apportion.errors import Busy, Unsupported
 from tests.agent.nvml.nodes import Node
 
@@ -75,6 +78,40 @@ def test_a_gpu_whose_driver_names_no_profiles_without_mig_mode_stays_in_it(node:
     node.backend.make_whole("gpu-0")
     assert node.fake.mode(0) == (False, False)
     node.backend.create(WANTED)
+
+
+def whole_after_parts(node: Node, folder: Path) -> tuple[Card, ...]:
+    """Have a claim with the first GPU whole, whose driver names no profiles while the mode is off; return what was there before."""
+    with node.fake.changing() as state:
+        state.gpu[0].capable = IN_MIG_MODE
+    node.fake.set_mode(0, on=True)
+    backend = NvmlBackend(node.root, profiles=KnownProfiles(folder))
+    before = backend.devices()
+    backend.make_whole("gpu-0")
+    assert node.fake.mode(0) == (False, False)
+    assert backend.devices() == before
+    return before
+
+
+def test_a_gpu_that_a_claim_had_whole_can_be_cut_by_the_next_agent(node: Node, tmp_path: Path) -> None:
+    """The 535 line, which names no profiles while the mode is off: the claim had switched it off, and nobody switched it on again."""
+    before = whole_after_parts(node, tmp_path)
+    after = NvmlBackend(node.root, profiles=KnownProfiles(tmp_path))
+    assert after.devices() == before
+    after.destroy(after.create(WANTED))
+    assert after.devices() == before
+
+
+@pytest.mark.parametrize("damage", [("570.86.15", "570.86.16"), ('"amounts"', '"a"'), ("{", "")])
+def test_profiles_that_are_not_those_of_this_driver_are_not_known(
+    node: Node, tmp_path: Path, damage: tuple[str, str]
+) -> None:
+    """Another one may have others; nor are those of a file that cannot be read."""
+    whole_after_parts(node, tmp_path)
+    for path in tmp_path.glob("*.json"):
+        path.write_text(path.read_text().replace(*damage))
+    whole, _ = NvmlBackend(node.root, profiles=KnownProfiles(tmp_path)).devices()
+    assert (whole.profiles, whole.attributes[UNCUT]) == ((), "MIGProfilesUnknown")
 
 
 def test_a_gpu_whose_driver_names_profiles_without_mig_mode_is_whole_after_its_last_part(node: Node) -> None:

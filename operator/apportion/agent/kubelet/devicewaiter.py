@@ -12,13 +12,13 @@ from apportion.agent.cdi import Injection
 from apportion.agent.devices.values import Card, Edits, LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import cut_state, why_unusable
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.rows import ClaimDevice, ClaimRow, Step
+from apportion.agent.rows import ClaimDevice, ClaimRow, PartitionRow, Step
 from apportion.agent.wakeup import woken
 from apportion.api.partition import Partition
 from apportion.errors import HardwareError, NotReady
 
 LONGEST_WAIT = 1.0
-"""Seconds after which a partition is looked at again although no change was reported."""
+"""Seconds after which a device is looked at again although no change was reported."""
 
 
 class DeviceWaiter:
@@ -29,39 +29,51 @@ class DeviceWaiter:
         self._context = context
         self._try_now = try_now
 
-    async def wait(self, row: ClaimRow, device: ClaimDevice, seconds: float) -> tuple[ClaimDevice, Injection]:
-        """Return one device of the claim when it can be used. Raises NotReady after `seconds`, and HardwareError."""
+    async def wait(
+        self, row: ClaimRow, device: ClaimDevice, deadline: float
+    ) -> tuple[ClaimDevice, Injection]:
+        """Return one device of the claim when it can be used. Raises NotReady after `deadline`, and HardwareError; it looks at least once."""
         context = self._context
-        card = context.hardware.cards[device.card]
-        if device.device == card.name:
-            async with context.lock(card.name):
-                await self._make_whole(row, card)
-                # Asked after the mode was switched: that may have given the card another device number.
-                edits = await context.hardware.edits(card.name)
-            return device, Injection(
-                device.device, device.requests, card.uuid, partition=False, edits=edits, share=device.share
-            )
-        deadline = context.clock() + seconds
-        why = why_unusable(None, row, device)
+        look = self._whole if device.device == device.card else self._part
         asked = False
-        while context.clock() < deadline:
+        while True:
             changed = context.partition_changed.next
-            async with context.lock(card.name):
-                partition = context.desired.of_device(device.device)
-                why = why_unusable(partition, row, device)
-                if partition is not None and not why:
-                    live, why = await self._live(partition)
-                    if live is not None:
-                        # Inside the card's lock: from here on no worker removes it.
-                        bound = await self._bind(row, device, partition)
-                        return bound, Injection(
-                            device.device, device.requests, live.uuid, partition=True, edits=live.edits
-                        )
-            if partition is not None and not asked:
-                self._try_now(card.name, partition.metadata.uid)
+            async with context.lock(device.card):
+                uid, found, why = await look(row, device)
+                if found is not None:
+                    # Inside the card's lock: from here on no worker removes it.
+                    return (await self._bind(row, device, uid) if uid else device), found
+            if context.clock() >= deadline:
+                raise NotReady(f"ResourceClaim {row.key}: {why}")
+            if uid and not asked:
+                self._try_now(device.card, uid)
                 asked = True
             await woken(changed, min(LONGEST_WAIT, max(deadline - context.clock(), 0.01)))
-        raise NotReady(f"ResourceClaim {row.key}: {why}")
+
+    async def _whole(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
+        """Return a whole card once nothing is on it, else what is; as `_part`. Raises NotReady for what nobody is about to remove."""
+        card = self._context.hardware.cards[device.card]
+        why = await self._make_whole(row, card)
+        if why:
+            return "", None, why
+        # Asked after the mode was switched: that may have given the card another device number.
+        edits = await self._context.hardware.edits(card.name)
+        found = Injection(
+            device.device, device.requests, card.uuid, partition=False, edits=edits, share=device.share
+        )
+        return "", found, ""
+
+    async def _part(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
+        """Return the UID of a partition's object, "" for none, and the partition once it is cut; else the reason why not."""
+        partition = self._context.desired.of_device(device.device)
+        uid = partition.metadata.uid if partition is not None else ""
+        why = why_unusable(partition, row, device)
+        if partition is None or why:
+            return uid, None, why
+        live, why = await self._live(partition)
+        if live is None:
+            return uid, None, why
+        return uid, Injection(device.device, device.requests, live.uuid, partition=True, edits=live.edits), ""
 
     async def edits(self, row: ClaimRow, live: Mapping[PartitionPlace, LivePartition]) -> dict[str, Edits]:
         """Return what containers need now by CDI id of a prepared claim's device; one that cannot be asked is left out.
@@ -80,9 +92,9 @@ class DeviceWaiter:
                 found[device.cdi] = there.edits
         return found
 
-    async def _bind(self, row: ClaimRow, device: ClaimDevice, partition: Partition) -> ClaimDevice:
-        """Write into the journal which Partition the claim's device is."""
-        bound = replace(device, partition=partition.metadata.uid)
+    async def _bind(self, row: ClaimRow, device: ClaimDevice, uid: str) -> ClaimDevice:
+        """Write into the journal which Partition (UID) the claim's device is."""
+        bound = replace(device, partition=uid)
         if bound != device:
             row = self._context.journal.claim(row.uid, row.driver) or row
             devices = tuple(bound if each == device else each for each in row.devices)
@@ -108,12 +120,25 @@ class DeviceWaiter:
         self._try_now(row.place.card, partition.metadata.uid)
         return None, why
 
-    async def _make_whole(self, row: ClaimRow, card: Card) -> None:
-        """Make a card usable uncut; the caller holds its lock. Raises NotReady while partitions are on it."""
+    async def _make_whole(self, row: ClaimRow, card: Card) -> str:
+        """Make a card usable uncut, or return what has to leave it first; the caller holds its lock.
+
+        The operator deletes what nobody holds once it has allocated the card. Raises NotReady for what stays.
+        """
         if all(device.admin for device in row.devices if device.device == card.name):
-            return
-        there = (await self._context.live(card.name)).values()
-        if there:
-            names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
-            raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
-        await self._context.hardware.make_whole(card.name)
+            return ""
+        live = await self._context.live(card.name)
+        if not live:
+            await self._context.hardware.make_whole(card.name)
+            return ""
+        names = ", ".join(f"{found.profile} at {found.placement.start}" for found in live.values())
+        why = f"{card.name} is still cut into {names}"
+        rows = {each.place: each for each in self._context.journal.partitions_of(card.name)}
+        ours = [rows[place] for place, found in live.items() if _is_ours(rows.get(place), found)]
+        if len(ours) < len(live) or any(each.layout or self._context.users(each.uid) for each in ours):
+            raise NotReady(f"ResourceClaim {row.key}: {why}")
+        return why
+
+
+def _is_ours(row: PartitionRow | None, found: LivePartition) -> bool:
+    return row is not None and row.uuid in ("", found.uuid)

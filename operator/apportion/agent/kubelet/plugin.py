@@ -7,6 +7,8 @@ registration socket appears in the folder that kubelet watches; on the way out t
 import asyncio
 import hashlib
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -52,6 +54,15 @@ class Plugin:
         info = registration_handler(self.driver, str(self.socket), self._notified)
         await self._serve(self.registration, (info,))
         _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
+
+    async def when_registered(self, act: Callable[[str], None], patience: float) -> None:
+        """Call `act` with the driver once kubelet has registered it, after `patience` seconds at the latest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.registered.wait()
+        if not self.registered.is_set():
+            _log.warning("plugin.not_registered", driver=self.driver, waited=patience)
+        act(self.driver)
 
     async def stop(self) -> None:
         """Deregister from kubelet, finish the calls in flight, stop."""

@@ -162,7 +162,7 @@ class Preparer:
             raise NotReady(f"ResourceClaim {ref.key} does not exist")
         deadline = self._context.clock() + seconds
         row = await self._reserve(claim, ref, results)
-        rows = [await self._waiter.wait(row, device, seconds) for device in row.devices]
+        rows = [await self._waiter.wait(row, device, deadline) for device in row.devices]
         row = replace(row, devices=tuple(device for device, _ in rows))
         injections = [injection for _, injection in rows]
         injections = await self._setup.done(claim, row, results, injections, deadline)

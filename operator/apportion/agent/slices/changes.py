@@ -98,10 +98,10 @@ def _plain_name(node: str, driver: str, key: str) -> str:
 def _same(content: SliceContent, live: Json, owner: Owner) -> bool:
     owners = [row.get("uid") for row in live["metadata"].get("ownerReferences", ())]
     rows = live["spec"].get(content.field) or []
-    return owners == [owner.uid] and [_bare(row) for row in rows] == [dict(row) for row in content.rows]
+    return owners == [owner.uid] and [bare(row) for row in rows] == [dict(row) for row in content.rows]
 
 
-def _bare(row: Mapping[str, Any]) -> Json:
+def bare(row: Mapping[str, Any]) -> Json:
     """Return a device without what the API server added."""
     if "taints" not in row:
         return dict(row)

@@ -1,11 +1,12 @@
 """Keeps the node's slices as the inventory says, also when another client deletes or changes them.
 
 In: an inventory on demand, a client, wake-ups. Out: writes. Kubelet deletes the slices of a node at its own start and when a
-plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second.
+plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second. Devices that kubelet cannot have
+prepared yet, because the agent has just started, are withheld.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -14,6 +15,7 @@ from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import DriverPool, pools
 from apportion.agent.slices.publishedcards import formerly_ours
+from apportion.agent.slices.withheld import withhold
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
 from apportion.errors import ApiError, Overtaken, Unreachable
@@ -51,8 +53,18 @@ class Publisher:
         self._newest: dict[str, int] = {}
         self._written: dict[str, str] = {}
         """resourceVersion of our own last write, by slice name: its own watch event is ignored."""
+        self._withheld: set[str] = set()
         self.published = asyncio.Event()
-        """Set once the slices were right for the first time."""
+        """Set once the slices were right for the first time, with nothing withheld."""
+
+    def withhold(self, drivers: Iterable[str]) -> None:
+        """Offer no device of these drivers anew before `offer`; what is to be taken from claims is published all the same."""
+        self._withheld |= set(drivers)
+
+    def offer(self, driver: str) -> None:
+        """Offer a driver's devices from now on: kubelet can have them prepared."""
+        self._withheld.discard(driver)
+        self.wake()
 
     def wake(self) -> None:
         """Have the slices compared: a device, its health, a partition or a slice changed."""
@@ -78,7 +90,8 @@ class Publisher:
             self._wakeup.clear()
             try:
                 await self.publish()
-                self.published.set()
+                if not self._withheld:
+                    self.published.set()
                 pause = 0.0
             except ApiError as error:
                 pause = min(pause * 2 or 0.2, 5.0)
@@ -101,7 +114,10 @@ class Publisher:
                 kept.add(driver)
                 continue
             try:
-                writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
+                pool = wanted.get(driver, DriverPool(driver, ()))
+                writes += await self._apply(
+                    withhold(pool, live) if driver in self._withheld else pool, live, owner
+                )
             except Unreachable:
                 raise
             except ApiError as error:

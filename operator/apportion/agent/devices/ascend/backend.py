@@ -24,6 +24,7 @@ from apportion.agent.devices.ascend.session import (
     refusal,
 )
 from apportion.agent.devices.ascend.structures import AUTO, CreatedVdevice, VdeviceRequest
+from apportion.agent.devices.ascend.topology import Topology
 from apportion.agent.devices.ascend.vnpus import Vnpu
 from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.lastseen import LastSeen
@@ -64,6 +65,7 @@ class AscendBackend:
         self._at = at
         self._calls = calls or CardCalls()
         self._session = Session(root)
+        self._links = Topology(self._session, self._calls)
         self._monitor = HealthMonitor(self._session)
         self._chips: dict[str, Chip] = {}
         self._left_out: tuple[DcmiAddress, ...] = ()
@@ -80,15 +82,15 @@ class AscendBackend:
         A chip that does not answer costs no other chip anything: one that was found before stays, and a later discovery asks for it.
         """
         self._looked = True
-        chips, self._left_out = discover(self._session, self._root, self._calls)
+        chips, self._left_out = discover(self._session, self._root, self._calls, self._links)
         before = self._chips.values()
         kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
         self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}
         return tuple(chip.card for chip in self._chips.values())
 
     def incomplete(self) -> bool:
-        """Say whether a chip did not answer at discovery: a driver takes its time after a boot."""
-        return bool(self._left_out)
+        """Say whether a chip did not answer at discovery, or not how it is connected: a driver takes its time after a boot."""
+        return bool(self._left_out) or self._links.late
 
     def edits(self, card: str) -> Edits:
         """Return the chip's device files as they are now, and the driver's."""
@@ -104,7 +106,7 @@ class AscendBackend:
         """List the vNPUs of one chip; raises HardwareError when it does not answer."""
         if card in self._known():
             return self._seen.one(card, self._look)
-        if self.incomplete() and card.startswith("npu-"):
+        if self._left_out and card.startswith("npu-"):
             raise Lost(
                 f"{card}: {len(self._left_out)} of the node's chips did not answer when they were looked for; "
                 "nobody knows what is on it"

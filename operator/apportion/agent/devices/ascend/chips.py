@@ -76,7 +76,7 @@ class Chip:
 
 
 def discover(
-    session: Session, root: Path, calls: CardCalls
+    session: Session, root: Path, calls: CardCalls, links: topology.Topology
 ) -> tuple[tuple[Chip, ...], tuple[DcmiAddress, ...]]:
     """Look at every chip, in the order of their physical ids; returns them, and where chips are that do not answer."""
     version = driver_version(session)
@@ -97,7 +97,7 @@ def discover(
         topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
         for chip in found
     ]
-    groups = topology.groups(session, nodes)
+    groups = links.groups(nodes)
     for index, chip in enumerate(found):
         if chip.name in groups:
             attributes = {**chip.card.attributes, "hccsGroup": groups[chip.name]}

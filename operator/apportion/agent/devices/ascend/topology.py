@@ -1,17 +1,24 @@
 """HCCS: which chips are connected with each other by more than PCIe.
 
 In: a session and the chips. Out: the group of each chip that is connected to another, named by the UUID of the group's first chip,
-so that groups of different nodes never have the same name.
+so that groups of different nodes never have the same name. Chips that do not tell it now are connected as they said before.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Final
 
+import structlog
+
 from apportion.agent.devices.ascend.session import Session
 from apportion.agent.devices.ascend.vnpus import ChipAddress
+from apportion.agent.devices.cardcalls import CardCalls
+
+_log = structlog.get_logger()
 
 _HCCS: Final = 3
 _SWITCHED: Final = frozenset({6, 7})
@@ -31,18 +38,38 @@ class Node:
     phy: int
 
 
-def groups(session: Session, nodes: Sequence[Node]) -> Mapping[str, str]:
-    """Return the group of every chip that is connected to another one, by card name."""
-    first = list(range(len(nodes)))  # the index of the first chip of each chip's group
-    for (one, node), (two, other) in combinations(enumerate(nodes), 2):
-        low, high = sorted((first[one], first[two]))
-        if low != high and _linked(session, node, other, len(nodes)):
-            first = [low if index == high else index for index in first]
-    return {
-        node.address.name: nodes[index].uuid
-        for node, index in zip(nodes, first, strict=True)
-        if first.count(index) > 1
-    }
+class Topology:
+    """The connections of one node's chips, as last known."""
+
+    def __init__(self, session: Session, calls: CardCalls) -> None:
+        """`calls` ask about pairs of chips, all at once."""
+        self._session = session
+        self._calls = calls
+        self._known: dict[tuple[str, str], bool] = {}
+        """Whether two chips are connected, by their cards' names."""
+        self.late = False
+        """Whether nobody had said of a pair of chips how it is connected when that was last asked."""
+
+    def groups(self, nodes: Sequence[Node]) -> Mapping[str, str]:
+        """Return the group of every chip that is connected to another one, by card name."""
+        asked = {
+            (one.address.name, other.address.name): partial(_linked, self._session, one, other, len(nodes))
+            for one, other in combinations(nodes, 2)
+        }
+        answers = self._calls.ask("links", asked)
+        self._known |= {pair: linked for pair, linked in answers.items() if not isinstance(linked, Exception)}
+        late = {pair: str(error) for pair, error in answers.items() if isinstance(error, Exception)}
+        self.late = bool(late)
+        if late:
+            _log.warning("ascend.links_unknown", pairs=sorted(late), error=next(iter(late.values())))
+        # The index of the first chip of each chip's group.
+        first = {node.address.name: index for index, node in enumerate(nodes)}
+        for one, other in asked:
+            if self._known.get((one, other)):
+                low, high = sorted((first[one], first[other]))
+                first = {name: low if index == high else index for name, index in first.items()}
+        sizes = Counter(first.values())
+        return {name: nodes[index].uuid for name, index in first.items() if sizes[index] > 1}
 
 
 def _linked(session: Session, one: Node, other: Node, count: int) -> bool:

@@ -6,6 +6,7 @@ placement with one compute instance that fills it. What is known between calls i
 """
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -21,6 +22,8 @@ from apportion.agent.devices.nvml.fabric import Cliques, fabric
 from apportion.agent.devices.nvml.gpusharing import GpuSharing
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
+from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
+from apportion.agent.devices.nvml.links import Links
 from apportion.agent.devices.nvml.livepartition import live_partition
 from apportion.agent.devices.nvml.migmode import MigMode
 from apportion.agent.devices.nvml.profiles import MigProfile
@@ -45,21 +48,24 @@ class NvmlBackend:
         ignored_xids: frozenset[int] = frozenset(),
         driver_root: Path | None = None,
         calls: CardCalls | None = None,
+        profiles: KnownProfiles | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
         `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
         are errors that say nothing about a GPU's health, beside those that programs cause; `driver_root` is where the host has
-        the driver, if not at a usual place; `calls` ask GPUs at discovery.
+        the driver, if not at a usual place; `calls` ask GPUs at discovery; `profiles` are those that the driver named before.
         """
         self._root = root
         self._at = at
         self._names = names or UnkeptNames()
         self._calls = calls or CardCalls()
+        self._profiles = profiles or KnownProfiles()
         self._driver = DriverFiles(root, driver_root)
         if root != Path("/"):
             self._driver.preload()
         self._session = Session()
+        self._links = Links(self._session, self._calls)
         self._mode = MigMode(self._session)
         self._instances = Instances(self._session, sees_processes=sees_host_processes(root))
         self._monitor = HealthMonitor(
@@ -79,7 +85,9 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = discover(self._session, self._root, self._names, self._calls)
+        gpus, left_out = discover(
+            self._session, self._root, self._names, self._calls, self._links, self._profiles
+        )
         self._outdated = False
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
@@ -89,12 +97,13 @@ class NvmlBackend:
             hint = "its name stays until a person says that it left for good (apportion node forget)"
             _log.warning("nvml.gpus_not_found", cards=sorted(left_out), hint=hint)
         self._left_out = left_out
-        self._monitor.listen(found)
+        # Before the first look at health, so that nothing is missed; that one listens to the GPUs that do not let us now.
+        self._calls.ask("events", {gpu.name: partial(self._monitor.listen, [gpu]) for gpu in found})
         return tuple(gpu.card for gpu in found)
 
     def incomplete(self) -> bool:
-        """Say whether a GPU that is known was not found at discovery, or has joined its fabric since."""
-        return bool(self._left_out) or self._outdated
+        """Say whether a GPU that is known was not found at discovery, did not tell its links, or has joined its fabric since."""
+        return bool(self._left_out) or self._links.late or self._outdated
 
     def edits(self, card: str) -> Edits:
         """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""

@@ -4,7 +4,7 @@ In: a session, the root of the host's file system. Out: GPUs: each a card with a
 driver, and its MIG shapes. A GPU keeps the name that its UUID got first: NVML's index is a position in a list which GPUs leave.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,10 @@ import structlog
 from apportion.agent.devices import pci
 from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.names import CardNames
-from apportion.agent.devices.nvml import links, profiles
+from apportion.agent.devices.nvml import profiles
 from apportion.agent.devices.nvml.fabric import Fabric, fabric
+from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
+from apportion.agent.devices.nvml.links import Links
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import HOW_TO_RESET, NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import UNCUT, Card, CardKind
@@ -82,9 +84,9 @@ class Gpu:
 
 
 def discover(
-    session: Session, root: Path, names: CardNames, calls: CardCalls
+    session: Session, root: Path, names: CardNames, calls: CardCalls, links: Links, known: KnownProfiles
 ) -> tuple[tuple[Gpu, ...], frozenset[str]]:
-    """Look at every GPU, in NVML's order (by PCI bus id).
+    """Look at every GPU, in NVML's order (by PCI bus id); `known` are profiles that the driver named before.
 
     Returns them, and the names of those that do not answer or that the driver has no more.
     """
@@ -92,13 +94,13 @@ def discover(
     handles = calls.ask("identity", {index: partial(_identity, session, index) for index in range(count)})
     left_out: set[str] = set()
     described: dict[str, Callable[[], Gpu]] = {}
-    for index, known in handles.items():
-        if isinstance(known, Exception):
-            _leave_out(left_out, f"{_STEM}-{index}", known)
+    for index, identity in handles.items():
+        if isinstance(identity, Exception):
+            _leave_out(left_out, f"{_STEM}-{index}", identity)
         else:
-            handle, uuid = known
+            handle, uuid = identity
             name = names.name(_STEM, uuid, index)
-            described[name] = partial(_gpu, session, handle, uuid, name, root, names)
+            described[name] = partial(_gpu, session, handle, uuid, name, root, names, known)
     found: list[Gpu] = []
     for name, gpu in calls.ask("description", described).items():
         if isinstance(gpu, Exception):
@@ -107,7 +109,7 @@ def discover(
             found.append(gpu)
     left_out |= {name for name in names.known() if name.startswith(f"{_STEM}-")}
     left_out -= {gpu.name for gpu in found}
-    groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
+    groups = links.groups({gpu.name: gpu.card for gpu in found})
     for index, gpu in enumerate(found):
         if gpu.name in groups:
             attributes = {**gpu.card.attributes, "nvlinkGroup": groups[gpu.name]}
@@ -139,7 +141,9 @@ def numbers(version: str) -> Semver:
     return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
 
 
-def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path, names: CardNames) -> Gpu:
+def _gpu(
+    session: Session, handle: Any, uuid: str, name: str, root: Path, names: CardNames, known: KnownProfiles
+) -> Gpu:
     def call(function: str, *args: Any) -> Any:
         return session.call(function, handle, *args, about=name)
 
@@ -147,7 +151,7 @@ def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path, names:
     info = session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=name)
     memory = int(info.total) if info is not None else 0
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    migs, uncut = _mig_profiles(session, handle, name, memory, architecture, names.profiles(uuid))
+    migs, uncut = _mig_profiles(session, handle, uuid, name, memory, architecture, names, known)
     totals = profiles.totals(migs)
     place = _fabric(session, handle, name)
     card = Card(
@@ -181,7 +185,14 @@ def _fabric(session: Session, handle: Any, name: str) -> Fabric | None:
 
 
 def _mig_profiles(
-    session: Session, handle: Any, name: str, memory: int, architecture: int, names: Mapping[int, str]
+    session: Session,
+    handle: Any,
+    uuid: str,
+    name: str,
+    memory: int,
+    architecture: int,
+    names: CardNames,
+    known: KnownProfiles,
 ) -> tuple[tuple[MigProfile, ...], str]:
     """Return the shapes, and why there are none on a GPU that could be cut."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
@@ -197,9 +208,13 @@ def _mig_profiles(
             "nvml.mig_needs_reset", card=name, hint=f"nvidia-smi -mig 1, then a reset; {HOW_TO_RESET}"
         )
         return (), "MIGModeNeedsReset"
-    found = profiles.mig_profiles(session, handle, memory, names, name)
+    found = profiles.mig_profiles(session, handle, memory, names.profiles(uuid), name)
+    driver = text(session.call("nvmlSystemGetDriverVersion"))
+    if found and mode[0]:
+        known.put(uuid, driver, found)
+    # Drivers of the 535 line report no profiles while MIG mode is off.
+    found = found or known.get(uuid, driver)
     if not found:
-        # Drivers of the 535 line report no profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
     return found, "" if found else "MIGProfilesUnknown"
 
