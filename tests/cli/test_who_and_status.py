@@ -81,7 +81,7 @@ def test_a_device_that_is_in_no_slice_any_more_has_its_holder(tmp_path: Path, *,
 
 @pytest.mark.parametrize("by_rule", [False, True])
 def test_a_card_with_a_taint_fits_nobody(tmp_path: Path, *, by_rule: bool) -> None:
-    """Whoever gave it: the card's agent, or an administrator by a DeviceTaintRule."""
+    """Its agent gave it, or an administrator by a DeviceTaintRule."""
     cluster = two_cards()
     taint = {"key": "example.com/repair", "effect": "NoSchedule"}
     cluster.node("n3")
