@@ -42,6 +42,10 @@ FILES = {
     "list": '{"kind": "List", "items": []}',
     "typed": POLICY + "{deviceClasses: {names: [gpu]}, strategy: Best}",
     "claimed": CLAIMED,
+    "misspelt": "clames: []",
+    "nothing": "nodes: []",
+    "counted": "claims: [{metadata: {name: c}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, cuont: 2}}]}}}]",
+    "plain": "a: b",
     "world": json.dumps({"nodes": [{"name": "n"}], "claims": []}),
 }
 
@@ -56,6 +60,17 @@ FILES = {
         ("migrate -f cyclic --cluster list", "an alias stands for something that it is part of"),
         ("fit -f endless --world list", "its aliases stand for more than 10,000,000 values"),
         ("allocate -f list", "a list of objects is no world; `apportion fit --world` reads it"),
+        ("allocate -f misspelt", "error: clames: there is no such field; did you mean claims?"),
+        ("allocate -f nothing", "error: claims: a world has a list of claims"),
+        (
+            "allocate -f counted",
+            "claims[0].spec.devices.requests[0].exactly.cuont: there is no such field; did you mean count?",
+        ),
+        ("fit -f plain --world list", "error: plain: document 0: expected an object"),
+        ("defrag plan --for plain --world list", "error: plain: document 0: expected an object"),
+        ("migrate -f plain --cluster list", "error: plain: document 0: expected an object"),
+        ("migrate -f torn --cluster list", "error: torn: neither JSON nor YAML"),
+        ("free --world torn", "error: torn: neither JSON nor YAML"),
         ("allocate -f world --policy torn", "--policy torn: neither JSON nor YAML"),
         ("allocate -f world --policy dated", "--policy dated: neither JSON nor YAML"),
         ("allocate -f world --policy world", "--policy world: this is no AllocationPolicy"),

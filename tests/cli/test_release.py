@@ -5,6 +5,7 @@ import os
 import sys
 
 from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
 from testbed.installation import REPOSITORY
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
@@ -73,6 +74,38 @@ async def test_a_partition_whose_agent_does_not_answer_is_named_and_dropped_only
     code, output = await release(control_plane, "--namespace", namespace, "--patience", "0.5", "--force")
     assert code == 0, output
     assert (await control_plane.api.items(PARTITIONS))[0] == []
+
+
+async def test_pods_that_come_after_it_get_no_gate(control_plane: ControlPlane, namespace: str) -> None:
+    """What admission gates between this and the uninstallation would wait for ever: nobody is left who opens it."""
+    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
+    admission = str(REPOSITORY / "manifests/base/admission.yaml")
+    await control_plane.kubectl("apply", "-f", admission)
+    try:
+        managed = {"metadata": {"labels": {"apportion.dev/managed": "true"}}}
+        await control_plane.api.patch(f"/api/v1/namespaces/{namespace}", managed)
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        await eventually(lambda: gated(control_plane, pods))
+
+        code, output = await release(control_plane, "--namespace", namespace)
+
+        assert code == 0, output
+        assert not await gated(control_plane, pods)
+        found, _ = await control_plane.api.items(pods)
+        assert [each["metadata"]["name"] for each in found if each["spec"].get("schedulingGates")] == []
+    finally:
+        await control_plane.kubectl("delete", "--ignore-not-found", "-f", admission)
+
+
+async def gated(cluster: ControlPlane, pods: str) -> bool:
+    """Make a pod with a claim, and say whether it got a gate."""
+    uses = [{"name": "c", "resourceClaimName": "c"}]
+    container = {"name": "c", "image": "none", "resources": {"claims": [{"name": "c"}]}}
+    made = await cluster.api.create(
+        pods,
+        {"metadata": {"generateName": "p-"}, "spec": {"resourceClaims": uses, "containers": [container]}},
+    )
+    return bool(made["spec"].get("schedulingGates"))
 
 
 async def test_nothing_is_done_while_an_operator_acts(control_plane: ControlPlane, namespace: str) -> None:

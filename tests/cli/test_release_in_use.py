@@ -1,14 +1,15 @@
-"""What `apportion release` leaves of claims that may be in use."""
+"""What `apportion release` leaves of claims that may be in use, and says of those that are."""
 
 import asyncio
 from pathlib import Path
 
 import typer
 import yaml
+from aiohttp import web
 from typer.testing import CliRunner
 
 from apportion.cli.release import release
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, SLICES
 from tests.cluster.apiserver import ApiServer, Json
 
 OURS, PROTECTION = "apportion.dev/allocation", "resource.kubernetes.io/delete-protection"
@@ -37,6 +38,35 @@ async def test_a_claim_that_has_devices_keeps_a_finalizer(tmp_path: Path) -> Non
             "waits": [],
             "others": ["example.com/own"],
         }
+
+
+async def test_who_has_devices_of_the_agents_is_named(tmp_path: Path) -> None:
+    """Kubelet cannot end such a pod without the agent: it would stay Terminating once the DaemonSet is deleted. Claims of other drivers are not ours to wait for."""
+    async with ApiServer().serving() as server:
+        guard = {"key": "apportion.dev/guard", "effect": "NoSchedule"}
+        for driver, taints in (("gpu.example.com", [guard]), ("other.example.com", [])):
+            devices = [{"name": "gpu-0", "taints": taints}]
+            server.put(SLICES, {"metadata": {"name": driver}, "spec": {"driver": driver, "devices": devices}})
+            for name, pods in (("used", [{"resource": "pods", "name": "train-0"}]), ("idle", [])):
+                found = claim(f"{name}-{driver[:5]}", [PROTECTION], allocated=True)
+                found["status"]["allocation"]["devices"]["results"] = [{"driver": driver, "device": "gpu-0"}]
+                server.put(CLAIMS, {**found, "status": {**found["status"], "reservedFor": pods}})
+        uid = server.get(CLAIMS, "used-gpu.e", "team")["metadata"]["uid"]
+        server.fault = lambda request: (
+            web.json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+            if request.method == "DELETE"
+            else None
+        )
+        left = {"metadata": {"name": "part", "finalizers": ["apportion.dev/agent"]}}
+        server.put(PARTITIONS, {**left, "spec": {}, "status": {"preparedBy": [uid]}})
+        done = await asyncio.to_thread(
+            CliRunner().invoke, app, ["--kubeconfig", str(config(tmp_path, server)), "--patience", "0"]
+        )
+        assert done.exit_code == 1, done.output
+        assert [line for line in done.output.splitlines() if line.startswith("left")] == [
+            "left: partition part, prepared for claim team/used-gpu.e",
+            "left: claim team/used-gpu.e, used by pods/train-0",
+        ]
 
 
 def claim(name: str, finalizers: list[str], *, allocated: bool) -> Json:

@@ -14,7 +14,7 @@ from apportion.cli.answers.status import status
 from apportion.cli.answers.who import who
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, TAINT_RULES
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU
@@ -77,6 +77,26 @@ def test_a_device_that_is_in_no_slice_any_more_has_its_holder(tmp_path: Path, *,
     [row] = answer(tmp_path, cluster, "who", "gpu-7")["holders"]
     note = "in no ResourceSlice any more"
     assert (row["claim"], row["note"]) == ("team/former", f"admin access, {note}" if admin else note)
+
+
+@pytest.mark.parametrize("by_rule", [False, True])
+def test_a_card_with_a_taint_fits_nobody(tmp_path: Path, *, by_rule: bool) -> None:
+    """Its agent gave it, or an administrator by a DeviceTaintRule."""
+    cluster = two_cards()
+    taint = {"key": "example.com/repair", "effect": "NoSchedule"}
+    cluster.node("n3")
+    device = {
+        "name": "gpu-7",
+        "attributes": {"type": {"string": "gpu"}},
+        "taints": [] if by_rule else [taint],
+    }
+    cluster.slice("n3", "n3", {"devices": [device]}, 1)
+    if by_rule:
+        spec = {"deviceSelector": {"driver": GPU, "pool": "n3"}, "taint": taint}
+        cluster.see(TAINT_RULES, {"metadata": {"name": "repair"}, "spec": spec})
+    other, _, card = answer(tmp_path, cluster, "status")["cards"]
+    assert (other["tainted"], other["largest"]) == (False, "3g.40gb")
+    assert (card["tainted"], card["largest"], card["slices"]) == (True, "", ".")
 
 
 def test_cards_are_drawn_as_slices_with_their_holders(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
 
+FIELDS = frozenset(("allocated", "claims", "classes", "features", "node", "nodes", "slices", "taintRules"))
+"""What a world has; not all of it has to be there."""
+
 
 @dataclass(frozen=True, slots=True)
 class World:

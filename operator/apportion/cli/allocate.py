@@ -19,11 +19,13 @@ from apportion.allocator.explain.render import render
 from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
-from apportion.allocator.world import World, read_world
+from apportion.allocator.world import FIELDS, World, read_world
 from apportion.api.claimconfig import as_asked, check_configuration
+from apportion.api.meant import meant
 from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cli import document
+from apportion.cli.knownfields import check_fields
 from apportion.errors import BrokenInput
 from apportion.settings import DRIVERS
 
@@ -71,6 +73,7 @@ def command(
         raw = document.load(document.read(file))
         if isinstance(raw, Mapping) and "items" in raw:
             raise BrokenInput("a list of objects is no world; `apportion fit --world` reads it")  # noqa: TRY301 - as what else is wrong with it
+        _check_fields(raw)
         world = _as_asked(read_world(raw, programs), ours)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
@@ -78,6 +81,24 @@ def command(
         document.write(_answer(world, terms), indent=True)
         return
     _show(world, terms)
+
+
+def _check_fields(raw: Any) -> None:
+    """Raise BrokenInput for a list that no world has, as `clames`, for a world without claims, and for a field that no claim has."""
+    if not isinstance(raw, Mapping):
+        return  # what reads it says what is wrong
+    for name in raw:
+        if name not in FIELDS:
+            raise BrokenInput(f"there is no such field{meant(str(name), FIELDS)}", field=str(name))
+    claims = raw.get("claims")
+    if claims is None:
+        raise BrokenInput("a world has a list of claims", field="claims")
+    for number, claim in enumerate(claims if isinstance(claims, list) else ()):
+        if isinstance(claim, Mapping):
+            try:
+                check_fields({"kind": "ResourceClaim", **claim})
+            except BrokenInput as error:
+                raise BrokenInput(error.reason, field=f"claims[{number}].{error.field}") from None
 
 
 def _as_asked(world: World, drivers: Collection[str]) -> World:

@@ -9,6 +9,8 @@ from typing import Annotated, Final
 import typer
 from typer.completion import completion_init, get_completion_script  # type: ignore[attr-defined] # not exported
 
+from apportion import __version__
+
 VARIABLE: Final = "_APPORTION_COMPLETE"
 """The environment variable of a run that completes; one for all names of the program, so that `kubectl-apportion` knows it too."""
 _PROGRAM: Final = "apportion"
@@ -43,6 +45,12 @@ def _show(shell: Shell | None) -> None:
     raise typer.Exit
 
 
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 def options(
     _shell: Annotated[
         Shell | None,
@@ -53,5 +61,9 @@ def options(
             help="Print the script that completes commands and options in a shell, and exit (docs/cli.md).",
         ),
     ] = None,
+    _version: Annotated[  # noqa: FBT002 - typer makes a flag of it
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version, and exit."),
+    ] = False,
 ) -> None:
     """Take the options of the program itself."""

@@ -23,7 +23,7 @@ from apportion.cli.world.options import Context, Kubeconfig, keep_quiet
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.reading import Json
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, BrokenInput
 
 _OUTPUTS = ("table", "json", "yaml")
 
@@ -88,7 +88,10 @@ def _read(
     kubeconfig: Path | None,
     context: str | None,
 ) -> tuple[Snapshot, list[Workload]]:
-    own = objects_of(file) if file is not None else []
+    try:
+        own = objects_of(file) if file is not None else []
+    except BrokenInput as error:
+        raise BrokenInput(str(error), field=str(file)) from None
     if cluster is not None:
         objects, version = contents_of(cluster)
         snapshot = _snapshot(objects, version)

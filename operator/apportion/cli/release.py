@@ -1,12 +1,13 @@
 """`apportion release`: give everything back before apportion is uninstalled.
 
-In: a cluster whose operator is stopped. Out: no pod has our gate, no claim has our finalizer, and no Partition exists: the
-agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition is left, whose name is printed.
+In: a cluster whose operator is stopped. Out: no pod has our gate or gets one, no claim has our finalizer, no pod uses devices of our
+agents, and no Partition exists: the agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition or a
+claim in use is left, which is printed with the pods that use it.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,23 +15,36 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE
+from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE, GUARD
 from apportion.cli import document
 from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cluster.client import JSON_PATCH, Client
-from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, ResourceKind
+from apportion.cluster.kinds import (
+    ADMISSION_BINDINGS,
+    CLAIMS,
+    LAYOUTS,
+    LEASES,
+    PARTITIONS,
+    PODS,
+    SLICES,
+    ResourceKind,
+)
 from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
 
 Object = dict[str, Any]
+_GATING = ("extended-resources.apportion.dev", "gate.apportion.dev")
+"""MutatingAdmissionPolicyBindings by which pods come to wait for the operator."""
+_SETTLED = 2.0
+"""Seconds after which no API server goes on by a binding that was deleted: each reads them once a second."""
 
 
 def release(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the operator.")] = "apportion-system",
-    patience: Annotated[float, typer.Option(help="Seconds to wait for the agents.", min=0)] = 120.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for agents and pods.", min=0)] = 120.0,
     force: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool,
         typer.Option("--force", help="Drop what agents do not release in time; their hardware stays cut."),
@@ -45,8 +59,8 @@ def release(
     except ApiError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
-    for name in left:
-        console.print(f"left: partition {name}", markup=False, highlight=False)
+    for each in left:
+        console.print(f"left: {each}", markup=False, highlight=False, soft_wrap=True)
     if left:
         raise typer.Exit(1)
 
@@ -62,17 +76,22 @@ async def _release(
 ) -> list[str]:
     async with await connect_as_user(kubeconfig, context, "apportion-release") as client:
         await _require_stopped(client, namespace)
+        await _end_gating(client)
         gates = await _each(client, _gated, _open)
         finalizers = await _each(client, _kept, _drop)
         console.print(f"{gates} gates opened, {finalizers} finalizers dropped")
         for layout in await _list(client, LAYOUTS):
             await client.delete(LAYOUTS, layout["metadata"]["name"])
-        left = await _remove_partitions(client, patience, console)
+        drivers = await _drivers(client)
+        partitions, claims = await _remove_partitions(client, drivers, patience, console)
         if force:
-            for partition in left:
+            for partition in partitions:
                 await _let_go(client, partition)
-            return []
-        return [partition["metadata"]["name"] for partition in left]
+            partitions = []
+        return [
+            *(f"partition {each['metadata']['name']}{_used(each, claims)}" for each in partitions),
+            *(f"claim {_key(each)}, used by {_users(each)}" for each in claims),
+        ]
 
 
 async def _list(client: Client, kind: ResourceKind) -> list[Object]:
@@ -96,6 +115,20 @@ async def _require_stopped(client: Client, namespace: str) -> None:
             f"lease {namespace}/apportion-operator is held by {lease['spec']['holderIdentity']}: stop the operator first"
             f" (kubectl -n {namespace} scale deployment apportion-operator --replicas=0)"
         )
+
+
+async def _end_gating(client: Client) -> None:
+    """Let pods come without a gate from now on: nobody would be left to open it."""
+    ended = False
+    for name in _GATING:
+        try:
+            await client.get(ADMISSION_BINDINGS, name)
+        except Missing:
+            continue
+        await client.delete(ADMISSION_BINDINGS, name)
+        ended = True
+    if ended:
+        await asyncio.sleep(_SETTLED)
 
 
 async def _each(
@@ -142,20 +175,59 @@ async def _drop(client: Client, claim: Object) -> None:
     await client.patch(CLAIMS, metadata["name"], body, namespace=metadata["namespace"])
 
 
-async def _remove_partitions(client: Client, patience: float, console: Console) -> list[Object]:
-    """Delete all Partitions and wait for the agents; returns those that are left."""
+async def _drivers(client: Client) -> frozenset[str]:
+    """Return the drivers of our agents: all of their devices have the guard taint."""
+    return frozenset(
+        piece["spec"]["driver"]
+        for piece in await _list(client, SLICES)
+        if any(
+            taint["key"] == GUARD
+            for device in piece["spec"].get("devices") or ()
+            for taint in device.get("taints") or ()
+        )
+    )
+
+
+async def _remove_partitions(
+    client: Client, drivers: Collection[str], patience: float, console: Console
+) -> tuple[list[Object], list[Object]]:
+    """Delete all Partitions, wait for the agents and for pods; returns the partitions, and the claims in use, that are left."""
     found = await _list(client, PARTITIONS)
     for partition in found:
         await client.delete(PARTITIONS, partition["metadata"]["name"])
     end = time.monotonic() + patience
-    left: list[Object] = found
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("partitions removed by their agents", total=len(found))
-        while left and time.monotonic() < end:
+        while True:
             left = await _list(client, PARTITIONS)
+            claims = [each for each in await _list(client, CLAIMS) if _is_used(each, drivers)]
             progress.update(task, completed=len(found) - len(left))
-            await asyncio.sleep(0.2 if left else 0)
-    return left
+            if not (left or claims) or time.monotonic() >= end:
+                return left, claims
+            await asyncio.sleep(0.2)
+
+
+def _is_used(claim: Object, drivers: Collection[str]) -> bool:
+    """Say whether pods have devices of these drivers by a claim: without its agent kubelet cannot end them."""
+    status = claim.get("status") or {}
+    devices = (status.get("allocation") or {}).get("devices") or {}
+    return bool(status.get("reservedFor")) and any(
+        each["driver"] in drivers for each in devices.get("results") or ()
+    )
+
+
+def _used(partition: Object, claims: Iterable[Object]) -> str:
+    users = set((partition.get("status") or {}).get("preparedBy") or ())
+    found = [each for each in claims if each["metadata"]["uid"] in users]
+    return "".join(f", prepared for claim {_key(each)}" for each in found)
+
+
+def _users(claim: Object) -> str:
+    return ", ".join(f"{each['resource']}/{each['name']}" for each in claim["status"]["reservedFor"])
+
+
+def _key(raw: Object) -> str:
+    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
 
 
 async def _let_go(client: Client, partition: Object) -> None:

@@ -62,6 +62,9 @@ QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")
 DEFRAGS = ResourceKind(OWN, "v1alpha1", "defragpolicies", "DefragPolicy")
 HOLDS = ResourceKind(OWN, "v1alpha1", "deviceholds", "DeviceHold")
 """Written by the operator for people; it reads none but its own, once."""
+ADMISSION_BINDINGS = ResourceKind(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"
+)
 OPTIONAL = frozenset((TAINT_RULES, POD_GROUPS))
 """Kinds that a server may not serve: they are done without until it does."""
 OBSERVED = (

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from apportion.api.contract import GUARD
 from apportion.api.partition import Partition
-from apportion.cli.answers.cards import FREE, UNKNOWN, Card
+from apportion.cli.answers.cards import FREE, UNKNOWN, Card, taints_of
 from apportion.cli.answers.holders import Holder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device
@@ -102,8 +101,7 @@ def card_row(
         tuple(f"{each.spec.profile} ({each.status.phase})" for each in unheld),
         tuple(
             f"{taint.key}{f'={taint.value}' if taint.value else ''}: {taint.effect}"
-            for taint in device.taints
-            if taint.key != GUARD
+            for taint in taints_of(snapshot, device)
         ),
     )
 

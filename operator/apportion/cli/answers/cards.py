@@ -17,6 +17,7 @@ from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.quantity import NANO
+from apportion.dra.taint import Taint
 
 MOST_SLICES = 64
 """Longer maps are drawn as one slice."""
@@ -38,11 +39,11 @@ class Card:
     holders: Mapping[str, str]
     """Claim by letter."""
     largest: str
-    """The profile of the largest partition that fits, or the type of the card where it is free as a whole; empty: nothing fits."""
+    """The profile of the largest partition that fits and has no taint, or the type of the card where it is free as a whole; empty: nothing fits."""
     fragmentation: float | None
     """Share of the free slices that the largest partition that fits leaves; None: no slice is free."""
     tainted: bool
-    """Whether a taint other than the guard keeps claims off it."""
+    """Whether it has a taint other than the guard, be it of a DeviceTaintRule."""
 
 
 def cards(snapshot: Snapshot, holds: Holds, nodes: Collection[str] | None = None) -> Iterator[Card]:
@@ -76,6 +77,8 @@ def _card(snapshot: Snapshot, node: str, device: Device, held: list[Holder]) -> 
     sizes = {part.device.name: _size(part, counter) for part in parts.values()} | {device.name: count}
     fitting = [each for each in usable if each.name in sizes]
     best = max(fitting, key=lambda each: (sizes[each.name], each.name == device.name), default=None)
+    offered = [each for each in fitting if not any(taint.blocks for taint in taints_of(snapshot, each))]
+    largest = max(offered, key=lambda each: (sizes[each.name], each.name == device.name), default=None)
     free = slices.count(FREE)
     return Card(
         node,
@@ -83,10 +86,16 @@ def _card(snapshot: Snapshot, node: str, device: Device, held: list[Holder]) -> 
         kind_of_device(device).model,
         "".join(slices),
         {letter: claim for claim, letter in letters.items()},
-        kind_of_device(best).name if best is not None else "",
+        kind_of_device(largest).name if largest is not None else "",
         None if not free else 1 - min(sizes[best.name], free) / free if best is not None else 1.0,
-        any(taint.key != GUARD for taint in device.taints),
+        bool(taints_of(snapshot, device)),
     )
+
+
+def taints_of(snapshot: Snapshot, device: Device) -> tuple[Taint, ...]:
+    """Return the taints of a device other than the guard, those of DeviceTaintRules included."""
+    rules = (rule.taint for rule in snapshot.taint_rules.values() if rule.covers(device.id))
+    return tuple(taint for taint in (*device.taints, *rules) if taint.key != GUARD)
 
 
 def _scale(device: Device, parts: Mapping[str, PublishedPartition]) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from apportion.api.contract import GATE
 from apportion.api.meant import meant
-from apportion.cli.answers.knownfields import check_fields
+from apportion.cli.knownfields import check_fields
 from apportion.cli.migrateworkloads import KINDS, Workload, workloads_of
 from apportion.cli.world.objects import key_of
 from apportion.dra import reading

@@ -43,8 +43,8 @@ def key_of(raw: Json) -> Key:
 
 
 def objects_of(file: Path) -> list[Json]:
-    """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput."""
-    return [_without_nulls(each) for each in contents_of(file)[0]]
+    """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput, which does not name the file."""
+    return [_without_nulls(each) for each in _read(file)[0]]
 
 
 def _without_nulls(value: Any) -> Any:
@@ -57,17 +57,22 @@ def _without_nulls(value: Any) -> Any:
 
 
 def contents_of(file: Path) -> tuple[list[Json], str]:
-    """Return the objects of a file, and the Kubernetes version that it names (empty: none). Raises BrokenInput."""
+    """Return the objects of a file, and the Kubernetes version that it names (empty: none). Raises BrokenInput, which names the file."""
+    try:
+        return _read(file)
+    except BrokenInput as error:
+        raise BrokenInput(str(error), field=str(file)) from None
+
+
+def _read(file: Path) -> tuple[list[Json], str]:
     found: list[Json] = []
     version = ""
     for number, each in enumerate(document.load_all(document.read(file))):
         if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
-            raise BrokenInput(
-                "expected an object with apiVersion and kind", field=f"{file}: document {number}"
-            )
+            raise BrokenInput("expected an object with apiVersion and kind", field=f"document {number}")
         inside = each.get("items") if each["kind"].endswith("List") else [each]
         if not isinstance(inside, list) or not all(isinstance(item, dict) for item in inside):
-            raise BrokenInput("expected a list of objects", field=f"{file}: document {number}: items")
+            raise BrokenInput("expected a list of objects", field=f"document {number}: items")
         if each["kind"] == "List":
             version = str(each.get("kubernetesVersion") or version)
         found += inside
