@@ -71,7 +71,7 @@ async def test_a_partition_without_an_owner_keeps_its_place_while_it_is_looked_a
         assert (await inventory.build()).occupied == ()
         assert published == []
 
-        item = node.api.items[item["metadata"]["name"]]
+        item = node.items[item["metadata"]["name"]]
         spec = {key: value for key, value in item["spec"].items() if key != "holder"}
         node.show(item | {"spec": spec, "metadata": item["metadata"] | {"generation": 2}})
         await node.work()

@@ -43,7 +43,7 @@ async def test_a_claim_whose_card_does_not_answer_is_recollected(
         )
         await node.work()
         await preparer(tmp_path, node, DEVICE).prepare(REF)
-        seen = node.api.items
+        seen = node.items
     assert item["metadata"]["name"] in seen
     monkeypatch.setattr(backend, "partitions_of", silent)
     monkeypatch.setattr(backend, "partitions", lambda *_: ())

@@ -26,7 +26,7 @@ async def test_a_claim_hears_that_its_card_is_dead_whatever_else_was_on_the_card
         await former.work()
         if other != "stays":
             former.delete(item)
-        seen = former.api.items
+        seen = former.items
     journal = "lost" if "lost" in other else "journal"
     with pytest.MonkeyPatch.context() as patch:
         async with one_card(tmp_path, backend, journal, seen=seen) as node:
@@ -35,8 +35,8 @@ async def test_a_claim_hears_that_its_card_is_dead_whatever_else_was_on_the_card
             with suppress(Lost):
                 await node.work()
             assert node.status(wanted)["phase"] == "Failed"
-            assert len(node.api.items) == 2, "what may be on the card keeps its object"
+            assert len(node.items) == 2, "what may be on the card keeps its object"
             patch.undo()
             await node.work()
-            assert len(node.api.items) == (2 if other == "stays" else 1)
-            assert len(await node.live()) == len(node.api.items)
+            assert len(node.items) == (2 if other == "stays" else 1)
+            assert len(await node.live()) == len(node.items)

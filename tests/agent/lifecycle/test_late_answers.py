@@ -76,7 +76,7 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         else:
             now[0] += node.context.timeouts.late
         await node.work()
-        assert node.api.items == {}
+        assert node.items == {}
         assert await node.live() == ()
 
 
@@ -98,7 +98,7 @@ async def test_what_others_made_at_the_place_of_something_that_was_never_made_is
         (made,) = await node.live()
         now[0] += node.context.timeouts.late
         await node.work()
-        assert [*node.api.items] == [second["metadata"]["name"]]
+        assert [*node.items] == [second["metadata"]["name"]]
         assert await node.live() == (made,)
 
 
@@ -138,7 +138,7 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
         item = node.partition("p1", origin="Claim", holder=holder("a"))
 
         def refuse(place: PartitionPlace) -> LivePartition:
-            known = node.api.items[item["metadata"]["name"]]
+            known = node.items[item["metadata"]["name"]]
             node.show(
                 {
                     **known,
@@ -191,7 +191,8 @@ async def test_the_next_agent_waits_for_the_driver_of_one_that_ends(
         working.cancel()
         await asyncio.wait({working})
         assert not slow.over.is_set()
-        other.api.items.update(node.api.items)
+        for each in node.items.values():
+            other.show(each)
         other.delete(item)
         removing = asyncio.create_task(other.work())
         await asyncio.sleep(0.1)

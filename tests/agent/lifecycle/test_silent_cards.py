@@ -30,7 +30,7 @@ async def test_a_status_says_whose_a_partition_is_until_its_card_answers(
         item = former.partition("p1")
         await former.work()
         (made,) = await former.live()
-        seen = former.api.items
+        seen = former.items
     with pytest.MonkeyPatch.context() as patch:
         silenced(patch, backend, verb)
         async with one_card(tmp_path, backend, "lost", seen=seen) as node:
@@ -53,14 +53,14 @@ async def test_an_object_stays_until_the_card_says_that_its_partition_is_gone(
         item = former.partition("p1")
         await former.work()
         former.delete(item)
-        seen = former.api.items
+        seen = former.items
     with pytest.MonkeyPatch.context() as patch:
         silenced(patch, backend, "devices")
         async with one_card(tmp_path, backend, "lost", seen=seen) as node:
             await node.work()
-            assert node.api.items.keys() == seen.keys()
+            assert node.items.keys() == seen.keys()
             patch.undo()
             await node.context.hardware.discover()
             await node.work()
-            assert node.api.items == {}
+            assert node.items == {}
             assert await node.live() == ()
