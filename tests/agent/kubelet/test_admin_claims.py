@@ -14,7 +14,7 @@ from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.cluster.client import Object
 from apportion.errors import NotReady
-from tests.agent.kubelet.test_recollection import REF
+from tests.agent.kubelet.filesbelow import REF
 from tests.agent.lifecycle.onecard import DEVICE, PLACE, one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
