@@ -6,8 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import LivePartition, PartitionPlace, Placement
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
@@ -89,14 +89,14 @@ class OneCard:
 @asynccontextmanager
 async def one_card(
     folder: Path,
-    backend: SimulatedBackend,
+    backend: Backend,
     journal: str = "journal",
     *,
     seen: Mapping[str, Object] = MappingProxyType({}),
     boot: str = "boot",
     adopt: bool = False,
 ) -> AsyncIterator[OneCard]:
-    """Give an agent's parts on a simulated gpu-0, with Partitions that are there; another name for the `journal` stands for one that was lost."""
+    """Give an agent's parts on the cards of a backend, with Partitions that are there; another name for the `journal` stands for one that was lost."""
     hardware = Hardware([backend])
     await hardware.discover()
     memory = Journal(folder / f"{journal}.db", boot)
