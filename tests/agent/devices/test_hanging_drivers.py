@@ -1,7 +1,6 @@
 """A driver that hangs when it is asked whether it is there: the cards of other drivers are served, and looked at."""
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -40,14 +39,6 @@ def chips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDcmi]
     fake.drop_rules()
 
 
-def hang_firmware(host: RdmaHost, name: str) -> int:
-    """Have who reads the firmware of a device wait until the returned file is closed, as a file of /sys does for its firmware."""
-    file = host.root / "sys" / "class" / "infiniband" / name / "fw_ver"
-    file.unlink()
-    os.mkfifo(file)
-    return os.open(file, os.O_RDWR)
-
-
 def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(tmp_path: Path, chips: FakeDcmi) -> None:
     """NICs and GPUs beside it have pods, which end only when an agent unprepares their claims."""
     options = AgentOptions("n", backend="ascend", host_root=tmp_path)
@@ -64,15 +55,14 @@ async def test_several_drivers_that_hang_are_waited_for_together(
     gpus.fake.hang("nvmlInitWithFlags")
     nics = RdmaHost(tmp_path)
     nics.add("mlx5_0", "0000:9d:00.0")
-    hanging = hang_firmware(nics, "mlx5_0")
     threads = threading.active_count()
-    began = time.monotonic()
-    found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
-    assert time.monotonic() - began < 0.6
+    with nics.hanging("mlx5_0"):
+        began = time.monotonic()
+        found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
+        assert time.monotonic() - began < 0.6
     assert found.absent == ("nvml", "ascend", "rdma")
     for fake in (chips, gpus.fake):
         fake.drop_rules()
-    os.close(hanging)
     # A session that is opened after the test would show its fake to the next one.
     await eventually(lambda: asyncio.sleep(0, threading.active_count()), lambda count: count <= threads)
 
@@ -140,15 +130,12 @@ async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_mor
     host.add("mlx5_0", "0000:9d:00.0")
     hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
     await eventually(hardware.discover, lambda found: set(found) == {"nic-mlx5-0"})
-    firmware = tmp_path / "sys" / "class" / "infiniband" / "mlx5_0" / "fw_ver"
-    hanging = hang_firmware(host, "mlx5_0")
-    began = time.monotonic()
-    assert [*hardware.unknown] == []
-    assert await hardware.look() is False
-    assert time.monotonic() - began < 10
-    host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
-    firmware.unlink()
-    os.close(hanging)
+    with host.hanging("mlx5_0"):
+        began = time.monotonic()
+        assert [*hardware.unknown] == []
+        assert await hardware.look() is False
+        assert time.monotonic() - began < 10
+        host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
     assert await eventually(hardware.look, bool)
     assert len([*hardware.unknown]) == 1
     both = {"nic-mlx5-0", "nic-mlx5-1"}
