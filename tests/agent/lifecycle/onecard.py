@@ -78,8 +78,11 @@ class OneCard:
         return row
 
     async def work(self) -> None:
-        """Make a round, without the pauses that a worker makes after a refusal."""
+        """Make a round, without the pauses that a worker makes after a refusal; the watch shows what went with its last finalizer."""
+        before = self.items
         await CardWorker(self.context, "gpu-0").round()
+        for name in before.keys() - self.items.keys():
+            self.context.desired.observe(PARTITIONS, "DELETED", before[name])
 
     async def live(self) -> tuple[LivePartition, ...]:
         """Return what is on the card."""
