@@ -134,7 +134,7 @@ class FakeDcmi(FakeDriver[layout.State]):
         """Have the driver tell the templates of no vNPU that a chip has, until the block ends: it writes 0xff in their place."""
         with self.changing() as state:
             row = state.chip[chip]
-            before, told = row.templates, {one.id: one.template for one in row.vdevice if one.used}
+            before, known = row.templates, {one.id: one.template for one in row.vdevice if one.used}
             for one in row.vdevice:
                 if one.used:
                     row.template[row.templates] = row.template[one.template]
@@ -145,7 +145,7 @@ class FakeDcmi(FakeDriver[layout.State]):
             row = state.chip[chip]
             for one in row.vdevice:
                 if one.used and one.template >= before:
-                    one.template = told[one.id]
+                    one.template = known[one.id]
             row.templates = before
 
     def heal(self) -> None:

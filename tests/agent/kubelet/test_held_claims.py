@@ -85,12 +85,12 @@ async def test_a_preparation_that_cannot_be_undone_holds_its_devices_until_it_is
         node.server.put(CLAIMS, on("other"))
         claims = held_claims(tmp_path, node)
         # What is no file is not removed as one.
-        in_the_way = CdiFolder(tmp_path / "cdi").path(GPU, "c")
-        in_the_way.mkdir(parents=True)
+        obstacle = CdiFolder(tmp_path / "cdi").path(GPU, "c")
+        obstacle.mkdir(parents=True)
         for _ in range(2):
             await claims.check()
             assert [row.uid for row in claims.rows()] == ["c"]
-        in_the_way.rmdir()
+        obstacle.rmdir()
         await claims.check()
         assert claims.rows() == ()
         assert node.context.journal.claims() == ()

@@ -147,7 +147,7 @@ async def test_a_pod_gets_no_interface_that_has_the_name_of_its_own_by_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """A driver that is loaded anew gives names in another order: the other NIC is somebody else's, or the node's."""
-    other, told = "0000:fe:00.0", ifinfmsg.get_attr
+    other, get_attr = "0000:fe:00.0", ifinfmsg.get_attr
     # What the kernel says of interfaces of PCI devices; those that can be made here are of none.
     parent = {"IFLA_PARENT_DEV_NAME": other, "IFLA_PARENT_DEV_BUS_NAME": "pci"}
     async with rails_below(tmp_path) as rails:
@@ -155,7 +155,9 @@ async def test_a_pod_gets_no_interface_that_has_the_name_of_its_own_by_now(
             rails.host.remove("mlx5_0")
             rails.host.add("mlx5_0", other, link="Ethernet", interface=rails.network.name)
         else:
-            monkeypatch.setattr(ifinfmsg, "get_attr", lambda raw, name: parent.get(name) or told(raw, name))
+            monkeypatch.setattr(
+                ifinfmsg, "get_attr", lambda raw, name: parent.get(name) or get_attr(raw, name)
+            )
         first, _ = rails.sandbox("first")
         with pytest.raises(NotReady, match=f"{rails.network.name} were called is at {other} now"):
             await rails.networks.began(first)
