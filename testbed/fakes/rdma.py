@@ -4,7 +4,10 @@ In: a folder that stands for `/`. Out: a tree to which devices are added, change
 Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs and ib_umad give them.
 """
 
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.fakes.pci import MELLANOX, NETWORK, plug
@@ -94,6 +97,19 @@ class RdmaHost:
         /sys has the interfaces of the namespace in which it was mounted (linux net/core/net-sysfs.c, net_class: ns_type).
         """
         shutil.rmtree((self._class("infiniband") / name).resolve().parents[1] / "net", ignore_errors=True)
+
+    @contextmanager
+    def hanging(self, name: str) -> Iterator[None]:
+        """Have who reads a device's firmware version wait until the block ends, as a file of /sys does for a firmware that hangs."""
+        file = self._class("infiniband") / name / "fw_ver"
+        file.unlink()
+        os.mkfifo(file)
+        opened = os.open(file, os.O_RDWR)
+        try:
+            yield
+        finally:
+            file.unlink()
+            os.close(opened)
 
     def remove(self, name: str) -> None:
         """Pull a device out."""

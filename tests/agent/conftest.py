@@ -1,10 +1,12 @@
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 import yaml
 
@@ -13,8 +15,10 @@ from testbed.chaos.agentpool import AgentPool
 from testbed.chaos.nodesetup import chaos_node
 from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.controlplane import ControlPlane
+from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killablenode import KillableNode
+from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import MakeBackend
 from tests.agent.simulatednode import MakeNode, install, simulated_node
 
@@ -30,6 +34,31 @@ def make_backend(tmp_path: Path) -> MakeBackend:
         return SimulatedBackend(file, node)
 
     return make
+
+
+@pytest.fixture
+def make_gpus(tmp_path: Path) -> Iterator[Nodes]:
+    """Make a node with GPUs of these models behind the fake driver; one at a time."""
+    made: list[Node] = []
+
+    def make(models: Sequence[str] = ("H100-80GB",), *, mig: bool = False) -> Node:
+        for old in made:
+            old.backend.close()
+        folder = tmp_path / f"gpus-{len(made)}"
+        folder.mkdir()
+        fake = FakeNvml.create(folder / "nvml", models, mig=mig)
+        fake.preload()
+        made.append(Node(fake, lay_out(fake, folder / "root")))
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.fake.drop_rules()
+        node.backend.close()
+    # A session that a test left open would show its fake to the next test.
+    with suppress(pynvml.NVMLError):
+        while True:
+            pynvml.nvmlShutdown()
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ from apportion.cluster.kinds import (
 )
 from testbed.eventually import eventually
 from testbed.ports import free_ports
+from tests.cluster.discovery import served
 
 Json = dict[str, Any]
 Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
@@ -111,11 +112,19 @@ class ApiServer:
         return copy.deepcopy(stored)
 
     def drop(self, kind: ResourceKind, name: str, namespace: str = "") -> None:
-        """Delete an object."""
+        """Have an object gone."""
         self.revision += 1
         gone = self._objects[kind].pop(f"{namespace}/{name}")
         gone["metadata"]["resourceVersion"] = str(self.revision)
         self._tell(kind, "DELETED", gone)
+
+    def delete(self, kind: ResourceKind, name: str, namespace: str = "") -> None:
+        """Delete an object as somebody with the right to: one with finalizers stays, in deletion, until they are gone."""
+        found = self.get(kind, name, namespace)
+        if found["metadata"].get("finalizers"):
+            self.put(kind, _merged(found, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))
+        else:
+            self.drop(kind, name, namespace)
 
     def get(self, kind: ResourceKind, name: str, namespace: str = "") -> Json:
         """Return an object as it is stored."""
@@ -175,7 +184,8 @@ class ApiServer:
                 namespace, parts = parts[1], parts[2:]
             if parts[0] == kind.plural and kind not in self.unserved:
                 return await self._serve(request, kind, namespace, *parts[1:])
-        return self._discovery(request.path)
+        said = served(request.path, KINDS, self.unserved)
+        return web.json_response(said) if said else failed(404, f"{request.path}: not served")
 
     async def _serve(
         self, request: web.Request, kind: ResourceKind, namespace: str, name: str = "", _sub: str = ""
@@ -200,41 +210,22 @@ class ApiServer:
             return web.json_response(found)
         body = await request.json()
         if request.method == "DELETE":
-            self.drop(kind, name, namespace)
+            self.delete(kind, name, namespace)
             return web.json_response({"metadata": {}})
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         if wanted not in (None, found["metadata"]["resourceVersion"]):
             return failed(409, "the object has been modified")
-        return web.json_response(self.put(kind, body if request.method == "PUT" else _merged(found, body)))
-
-    def _discovery(self, path: str) -> web.Response:
-        served = [kind for kind in KINDS if kind not in self.unserved]
-        if path == "/api":
-            return web.json_response({"versions": ["v1"]})
-        if path == "/apis":
-            groups = {kind.group: {"version": kind.version} for kind in served if kind.group}
-            rows = [
-                {"name": name, "versions": [version], "preferredVersion": version}
-                for name, version in groups.items()
-            ]
-            return web.json_response({"groups": rows})
-        resources = [
-            {
-                "name": kind.plural,
-                "kind": kind.name,
-                "singularName": kind.name.lower(),
-                "namespaced": kind.namespaced,
-                "verbs": ["get", "list", "watch", "patch"],
-            }
-            for kind in served
-            if path == kind.path().removesuffix(f"/{kind.plural}")
-        ]
-        return (
-            web.json_response({"resources": resources}) if resources else failed(404, f"{path}: not served")
-        )
+        made = self.put(kind, body if request.method == "PUT" else _merged(found, body))
+        if made["metadata"].get("deletionTimestamp") and not made["metadata"].get("finalizers"):
+            self.drop(kind, name, namespace)
+        return web.json_response(made)
 
     def _list(self, request: web.Request, kind: ResourceKind) -> web.Response:
-        rows = sorted(self._objects[kind].values(), key=lambda raw: str(raw["metadata"]["uid"]))
+        selected = [pair.split("=") for pair in request.query.get("fieldSelector", "").split(",") if pair]
+        rows = [
+            raw for raw in self.all(kind) if all(_field(raw, path) == wanted for path, wanted in selected)
+        ]
+        rows.sort(key=lambda raw: str(raw["metadata"]["uid"]))
         begin, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
         end = begin + limit
         metadata = {"resourceVersion": str(self.revision)}
@@ -277,6 +268,14 @@ def failed(status: int, message: str, headers: Mapping[str, str] | None = None) 
     """Return an answer that refuses."""
     said = {"kind": "Status", "code": status, "message": message}
     return web.json_response(said, status=status, headers=headers)
+
+
+def _field(raw: Json, path: str) -> str:
+    """Return the field of an object that a field selector names."""
+    found: Any = raw
+    for part in path.split("."):
+        found = found.get(part) or {}
+    return found or ""
 
 
 def _open(request: web.Request) -> bool:

@@ -6,7 +6,8 @@ and writes the state file itself, so tests check the product against it. What th
 
 import ctypes
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,25 @@ class FakeDcmi(FakeDriver[layout.State]):
             for chip in state.chip[: state.chips]:
                 for row in chip.vdevice:
                     row.used = int(row.used and row.id != number)
+
+    @contextmanager
+    def nameless(self, chip: int) -> Iterator[None]:
+        """Have the driver tell the templates of no vNPU that a chip has, until the block ends: it writes 0xff in their place."""
+        with self.changing() as state:
+            row = state.chip[chip]
+            before, known = row.templates, {one.id: one.template for one in row.vdevice if one.used}
+            for one in row.vdevice:
+                if one.used:
+                    row.template[row.templates] = row.template[one.template]
+                    row.template[row.templates].name = b"\xff"
+                    one.template, row.templates = row.templates, row.templates + 1
+        yield
+        with self.changing() as state:
+            row = state.chip[chip]
+            for one in row.vdevice:
+                if one.used and one.template >= before:
+                    one.template = known[one.id]
+            row.templates = before
 
     def heal(self) -> None:
         """Remove all faults, bring lost chips back and make all healthy."""

@@ -39,7 +39,9 @@ EXPORT int nvmlInitWithFlags(unsigned flags) {
     if (opened != OPENED) return opened == NO_DRIVER ? DRIVER_NOT_LOADED : UNKNOWN;
     if (!matches()) return statefile_close(), LIB_RM_VERSION_MISMATCH;
     hold();
-    return SUCCESS;
+    struct call call;
+    if (!begin(&call, __func__, 0, 0)) return statefile_close(), call.code;
+    return finish(&call, SUCCESS);
 }
 
 EXPORT int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }

@@ -1,7 +1,6 @@
 """A driver that hangs when it is asked whether it is there: the cards of other drivers are served, and looked at."""
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.backends import Found, find
-from apportion.agent.devices import pci
-from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
@@ -22,53 +19,62 @@ from apportion.agent.servedrivers import needs_a_start
 from apportion.agent.settings import AgentOptions
 from apportion.errors import NotReady
 from testbed.eventually import eventually
+from testbed.fakes.dcmi import host as dcmi_host
+from testbed.fakes.dcmi.library import FakeDcmi
 from testbed.fakes.rdma import RdmaHost
 from tests.agent.lifecycle.onecard import one_card
+from tests.agent.nvml.nodes import Nodes
 from tests.agent.places import H100, MakeBackend
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Have the Ascend driver hang until this event, after which it is there."""
-    there = threading.Event()
-
-    def hang(_: object) -> bool:
-        there.wait(10)
-        return True
-
-    monkeypatch.setattr(AscendBackend, "present", hang)
-    yield there
-    there.set()
+def chips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDcmi]:
+    """Give an Ascend driver that hangs when it is opened; its chips are on the bus of the host at `tmp_path`."""
+    monkeypatch.setenv(FakeDcmi.variable, "")
+    fake = FakeDcmi.create(tmp_path / "dcmi", ["910B4"])
+    fake.preload()
+    dcmi_host.lay_out(fake, tmp_path)
+    fake.hang("dcmi_init")
+    yield fake
+    fake.drop_rules()
 
 
-def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(
-    tmp_path: Path, answers: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hangs_when_the_agent_starts_is_awaited(tmp_path: Path, chips: FakeDcmi) -> None:
     """NICs and GPUs beside it have pods, which end only when an agent unprepares their claims."""
-    monkeypatch.setattr(pci, "plugged", lambda *_: True)
     options = AgentOptions("n", backend="ascend", host_root=tmp_path)
     found = find(options, patience=0.1)
     assert (found.backends, found.absent) == ((), ("ascend",))
     assert found.awaited == {"npu": "ascend: its driver has not answered in 0.1 s"}
 
 
-def test_several_drivers_that_hang_are_waited_for_together(
-    tmp_path: Path, answers: threading.Event, monkeypatch: pytest.MonkeyPatch
+async def test_several_drivers_that_hang_are_waited_for_together(
+    tmp_path: Path, chips: FakeDcmi, make_gpus: Nodes
 ) -> None:
     """One after the other they take longer than kubelet gives an agent to start, which it would kill for ever."""
-    for backend in (NvmlBackend, RdmaBackend):
-        monkeypatch.setattr(backend, "present", lambda _: answers.wait(10))
-    began = time.monotonic()
-    found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
-    assert time.monotonic() - began < 0.6
+    gpus = make_gpus()
+    gpus.fake.hang("nvmlInitWithFlags")
+    nics = RdmaHost(tmp_path)
+    nics.add("mlx5_0", "0000:9d:00.0")
+    threads = threading.active_count()
+    with nics.hanging("mlx5_0"):
+        began = time.monotonic()
+        found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
+        assert time.monotonic() - began < 0.6
     assert found.absent == ("nvml", "ascend", "rdma")
+    for fake in (chips, gpus.fake):
+        fake.drop_rules()
+    # A session that is opened after the test would show its fake to the next one.
+    await eventually(lambda: asyncio.sleep(0, threading.active_count()), lambda count: count <= threads)
 
 
-def test_a_driver_that_is_not_to_be_asked_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_is_not_to_be_asked_is_not(make_gpus: Nodes) -> None:
     """It is about to be exchanged."""
-    monkeypatch.setattr(NvmlBackend, "present", lambda _: pytest.fail("asked"))
-    found = find(AgentOptions("n", backend="nvml", host_root=tmp_path), paused="it is exchanged")
+    gpus = make_gpus()
+    found = find(AgentOptions("n", backend="nvml", host_root=gpus.root), paused="it is exchanged")
     assert (found.backends, found.absent) == ((), ("nvml",))
+    assert gpus.fake.calls() == {}
+    assert find(AgentOptions("n", backend="nvml", host_root=gpus.root)).absent == ()
+    assert gpus.fake.calls() == {"nvmlInitWithFlags": 1}
 
 
 @pytest.mark.parametrize(("incomplete", "kinds"), [(False, {"npu"}), (True, {"npu", "gpu"})])
@@ -103,7 +109,7 @@ def test_an_agent_starts_anew_only_for_cards_that_it_cannot_serve(
 
 @pytest.mark.slow
 async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
-    tmp_path: Path, make_backend: MakeBackend, answers: threading.Event
+    tmp_path: Path, make_backend: MakeBackend, chips: FakeDcmi
 ) -> None:
     """The task that asks looks at the health of all cards, too. When the driver answers, the agent starts anew for it."""
     async with one_card(tmp_path, make_backend(cards=[H100])) as node:
@@ -113,10 +119,9 @@ async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
         for _ in range(2):
             async with asyncio.timeout(5):
                 assert await discovery.later() == frozenset()
-        answers.set()
-        await asyncio.sleep(0.05)
+        chips.drop_rules()
         with pytest.raises(NotReady, match="the driver of ascend answers now"):
-            await discovery.later()
+            await eventually(discovery.later, lambda _: False)
 
 
 async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_more(tmp_path: Path) -> None:
@@ -125,18 +130,12 @@ async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_mor
     host.add("mlx5_0", "0000:9d:00.0")
     hardware = Hardware([RdmaBackend(tmp_path)], patience=0.1)
     await eventually(hardware.discover, lambda found: set(found) == {"nic-mlx5-0"})
-    firmware = tmp_path / "sys" / "class" / "infiniband" / "mlx5_0" / "fw_ver"
-    # Who reads it waits until it is closed here, as a file of /sys returns when its firmware does.
-    firmware.unlink()
-    os.mkfifo(firmware)
-    hanging = os.open(firmware, os.O_RDWR)
-    began = time.monotonic()
-    assert [*hardware.unknown] == []
-    assert await hardware.look() is False
-    assert time.monotonic() - began < 10
-    host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
-    firmware.unlink()
-    os.close(hanging)
+    with host.hanging("mlx5_0"):
+        began = time.monotonic()
+        assert [*hardware.unknown] == []
+        assert await hardware.look() is False
+        assert time.monotonic() - began < 10
+        host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
     assert await eventually(hardware.look, bool)
     assert len([*hardware.unknown]) == 1
     both = {"nic-mlx5-0", "nic-mlx5-1"}

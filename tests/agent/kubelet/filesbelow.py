@@ -5,28 +5,29 @@ from pathlib import Path
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.network.nodenetworks import NodeNetworks
+from apportion.agent.rows import ClaimRow
 from apportion.agent.sharing.setups import Setups
-from apportion.dra.claim import Claim
+from apportion.cluster.client import Object
+from apportion.cluster.kinds import CLAIMS
 from tests.agent.lifecycle.onecard import OneCard
 from tests.agent.places import GPU
 
 REF = ClaimRef("default", "c", "00000000-0000-4000-8000-00000000000c")
 
 
-def allocated(*devices: str) -> Claim:
-    """Return the claim, allocated to devices of the node and reserved."""
-    results = [{"request": "r0", "driver": GPU, "pool": "n", "device": device} for device in devices]
+def written(*devices: str, pool: str = "n", uid: str = REF.uid) -> Object:
+    """Return the claim as the API has it, allocated to devices of a node and reserved."""
+    results = [{"request": "r0", "driver": GPU, "pool": pool, "device": device} for device in devices]
     user = {"resource": "pods", "name": "p", "uid": "p"}
-    return Claim.from_json(
-        {
-            "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": REF.uid},
-            "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
-            "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [user]},
-        }
-    )
+    return {
+        "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": uid},
+        "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [user]},
+    }
 
 
 def preparer(
@@ -37,10 +38,8 @@ def preparer(
     claim_status: ClaimStatusWriter | None = None,
 ) -> Preparer:
     """Return what serves kubelet, with its files in a folder; the API has the claim if it is `known` there."""
-
-    async def read(_: ClaimRef) -> Claim | None:
-        return allocated(*devices) if known else None
-
+    if known:
+        node.server.put(CLAIMS, written(*devices))
     cdi = CdiFolder(folder / "cdi")
     networks = NodeNetworks(node.context, "n", folder, folder / "run", socket=folder / "nri.sock")
     return Preparer(
@@ -53,6 +52,14 @@ def preparer(
         node="n",
         try_now=lambda _card, _partition: None,
         networks=networks.pods,
-        claims=read,
         claim_status=claim_status,
     )
+
+
+def held_claims(folder: Path, node: OneCard) -> HeldClaims:
+    """Return what undoes the agent's own unfinished preparations."""
+
+    async def abandon(row: ClaimRow) -> bool:
+        return await preparer(folder, node, known=False).abandon(ClaimRef(row.namespace, row.name, row.uid))
+
+    return HeldClaims(node.context, abandon=abandon)

@@ -14,7 +14,7 @@ from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.cluster.client import Object
 from apportion.errors import NotReady
-from tests.agent.kubelet.test_recollection import REF
+from tests.agent.kubelet.filesbelow import REF
 from tests.agent.lifecycle.onecard import DEVICE, PLACE, one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
@@ -71,7 +71,7 @@ async def test_a_partition_without_an_owner_keeps_its_place_while_it_is_looked_a
         assert (await inventory.build()).occupied == ()
         assert published == []
 
-        item = node.api.items[item["metadata"]["name"]]
+        item = node.items[item["metadata"]["name"]]
         spec = {key: value for key, value in item["spec"].items() if key != "holder"}
         node.show(item | {"spec": spec, "metadata": item["metadata"] | {"generation": 2}})
         await node.work()

@@ -4,77 +4,47 @@ import asyncio
 import threading
 from pathlib import Path
 
-import pytest
 import yaml
 
-from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.kubelet.claims import ClaimRef
-from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.nodetools import NodeTools
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
-from apportion.cluster.client import Object
-from apportion.errors import Missing
-from tests.agent.kubelet.test_recollection import REF, preparer
-from tests.agent.lifecycle.onecard import OneCard, one_card
+from tests.agent.kubelet.filesbelow import REF, held_claims, written
+from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
 
-def written() -> Object:
-    """Return the claim as the administrator's file has it, for the whole card."""
-    result = {"request": "r0", "driver": GPU, "pool": "n", "device": "gpu-0"}
-    return {
-        "metadata": {"namespace": REF.namespace, "name": REF.name, "uid": REF.uid},
-        "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "any"}}]}},
-        "status": {"allocation": {"devices": {"results": [result]}}},
-    }
-
-
-def held_claims(folder: Path, node: OneCard) -> HeldClaims:
-    """Return what undoes the agent's own unfinished preparations."""
-
-    async def abandon(row: ClaimRow) -> bool:
-        return await preparer(folder, node, "gpu-0", known=False).abandon(
-            ClaimRef(row.namespace, row.name, row.uid)
-        )
-
-    return HeldClaims(node.context, abandon=abandon)
-
-
 async def test_an_agent_leaves_a_whole_card_alone_that_is_being_prepared_by_hand(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_backend: MakeBackend
 ) -> None:
     """Its row would go, and another claim get the card, while the administrator's containers are about to use it."""
     backend = make_backend(cards=[H100])
     simulation = tmp_path / "node.yaml"
     simulation.write_text(yaml.safe_dump({"cards": [H100]}), encoding="utf-8")
+    boot = tmp_path / "boot"
+    boot.write_text("boot", encoding="utf-8")
 
-    async def missing(*_: object, **__: str) -> Object:
-        raise Missing("ResourceClaim default/c")
+    async def agent() -> None:
+        async with one_card(tmp_path, backend) as beside:
+            await held_claims(tmp_path, beside).check()
 
-    looked, seen = threading.Event(), list[ClaimRow | None]()
+    looking, seen = threading.Thread(target=lambda: asyncio.run(agent())), list[ClaimRow | None]()
     async with one_card(tmp_path, backend) as node:
-        monkeypatch.setattr(node.api, "get", missing)
-        claims = held_claims(tmp_path, node)
-        looks: list[asyncio.Task[None]] = []
 
         def at(step: str) -> None:
             if step == "claim.preparing":
-                looks.append(asyncio.create_task(claims.check()))
-                looks[0].add_done_callback(lambda _: looked.set())
+                looking.start()
+                # An agent that leaves the claim alone waits until it is prepared; any other one is done with it by then.
+                looking.join(0.5)
+            if step == "cdi.written":
+                seen.append(node.context.journal.claim(REF.uid, GPU))
 
-        def slow(*_: object) -> None:
-            looked.wait(0.5)
-            seen.append(node.context.journal.claim(REF.uid, GPU))
-
-        monkeypatch.setattr(SimulatedBackend, "make_whole", slow)
-        boot = tmp_path / "boot"
-        boot.write_text("boot", encoding="utf-8")
         options = AgentOptions(
             "n", backend="simulated", simulation=simulation, cdi_dir=tmp_path / "cdi", state_dir=tmp_path,
             plugins_dir=tmp_path / "p", run_dir=tmp_path / "run", boot_id=boot, at=at,
         )  # fmt: skip
-        await NodeTools(options).prepare(written())
-        await asyncio.gather(*looks)
+        await NodeTools(options).prepare(written("gpu-0"))
+        await asyncio.to_thread(looking.join)
         assert [row is not None for row in seen] == [True]
-        assert [(row.uid, row.step) for row in claims.rows()] == [(REF.uid, ClaimStep.PREPARED)]
+        rows = node.context.journal.claims()
+        assert [(row.uid, row.step) for row in rows] == [(REF.uid, ClaimStep.PREPARED)]

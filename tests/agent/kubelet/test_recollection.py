@@ -1,22 +1,28 @@
 """Claims of a lost journal whose card does not answer when the next agent starts: their files alone say that containers have it."""
 
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from apportion.agent.backends import Found
 from apportion.agent.cdi import CdiFolder
+from apportion.agent.devices.cardcalls import CardCalls
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import recover_claims
 from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.settings import AgentOptions
-from apportion.errors import Lost, NotReady
+from apportion.errors import NotReady
+from testbed.eventually import eventually
 from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import DEVICE, OneCard, one_card
+from tests.agent.lifecycle.test_silent_cards import silence
+from tests.agent.nvml.nodes import Nodes
 from tests.agent.places import GPU, H100, MakeBackend
+from tests.cluster.apiserver import failed
 
 
 async def recollected(folder: Path, node: OneCard) -> int:
@@ -27,27 +33,18 @@ async def recollected(folder: Path, node: OneCard) -> int:
     )
 
 
-def silent(*_: object) -> Any:
-    """Stand for a question that the card does not answer."""
-    raise Lost("gpu-0 does not answer")
-
-
-async def test_a_claim_whose_card_does_not_answer_is_recollected(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_claim_whose_card_does_not_answer_is_recollected(tmp_path: Path, make_gpus: Nodes) -> None:
     """Its partition is unknown, not gone: a container that restarts needs the files, and nobody else gets the partition."""
-    backend = make_backend(cards=[H100])
-    async with one_card(tmp_path, backend) as node:
-        item = node.partition(
+    gpu = make_gpus()
+    async with one_card(tmp_path, gpu.backend) as node:
+        node.partition(
             "p1", holder={"kind": "ResourceClaim", "namespace": "default", "name": "c", "uid": REF.uid}
         )
         await node.work()
         await preparer(tmp_path, node, DEVICE).prepare(REF)
-        seen = node.api.items
-    assert item["metadata"]["name"] in seen
-    monkeypatch.setattr(backend, "partitions_of", silent)
-    monkeypatch.setattr(backend, "partitions", lambda *_: ())
-    async with one_card(tmp_path, backend, "lost", seen=seen) as node:
+        seen = node.items
+    async with one_card(tmp_path, gpu.anew(), "lost", seen=seen) as node:
+        silence(gpu)
         assert await recollected(tmp_path, node) == 1
         await preparer(tmp_path, node, DEVICE).remove_orphans()
         assert CdiFolder(tmp_path / "cdi").claims(GPU) == {REF.uid}
@@ -56,45 +53,48 @@ async def test_a_claim_whose_card_does_not_answer_is_recollected(
 
 
 async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_gpus: Nodes
 ) -> None:
     """Another card answers: without the file the card would be given to another claim when it comes. The agent starts anew for it."""
-    backend = make_backend(cards=[H100 | {"count": 2}])
-    async with one_card(tmp_path, backend) as node:
+    gpus = make_gpus(["H100-80GB"] * 3)
+    async with one_card(tmp_path, gpus.backend) as node:
         await preparer(tmp_path, node, "gpu-1").prepare(REF)
-    first, second = backend.devices()
-    there = [first]
-    monkeypatch.setattr(backend, "devices", lambda: tuple(there))
-    monkeypatch.setattr(backend, "incomplete", lambda: len(there) == 1)
-    async with one_card(tmp_path, backend, "lost") as node:
-        assert await recollected(tmp_path, node) == 0
-        assert await preparer(tmp_path, node, "gpu-1").remove_orphans() == 0
-        options = AgentOptions("n", cdi_dir=tmp_path / "cdi", plugins_dir=tmp_path / "p")
-        labels = NodeLabels(node.api, "n")
-        pause = DriverPause(labels, node.context.hardware, why="", interval=1.0)
-        discovery = Discovery(options, node.context, Found((backend,)), pause)
-        assert await discovery.later() == frozenset()
-        there.append(second)
-        monkeypatch.setattr(backend, "incomplete", lambda: True)
-        with pytest.raises(NotReady, match=f"a card of claim {REF.uid} answers now"):
-            await discovery.later()
-        assert await recollected(tmp_path, node) == 1
-        assert await discovery.later() == frozenset()
+    gpus.backend.close()
+    # The third one stays away: there may be more to find all the time.
+    gpus.fake.lose(2)
+    gpus.fake.hang("*", card=1)
+    with closing(NvmlBackend(gpus.root, calls=CardCalls(0.2))) as backend:
+        async with one_card(tmp_path, backend, "lost") as node:
+            assert [*node.context.hardware.cards] == ["gpu-0"]
+            assert await recollected(tmp_path, node) == 0
+            assert await preparer(tmp_path, node, "gpu-1").remove_orphans() == 0
+            options = AgentOptions("n", cdi_dir=tmp_path / "cdi", plugins_dir=tmp_path / "p")
+            pause = DriverPause(NodeLabels(node.api, "n"), node.context.hardware, why="", interval=1.0)
+            discovery = Discovery(options, node.context, Found((backend,)), pause)
+            assert await discovery.later() == frozenset()
+            gpus.fake.drop_rules()
+            with pytest.raises(NotReady, match=f"a card of claim {REF.uid} answers now"):
+                await eventually(discovery.later, lambda _: False)
+            assert await recollected(tmp_path, node) == 1
+            assert node.context.hardware.incomplete
+            assert await discovery.later() == frozenset()
 
 
 @pytest.mark.slow
 async def test_files_that_a_reboot_left_are_removed_before_their_card_is_there(
-    tmp_path: Path, make_backend: MakeBackend
+    tmp_path: Path, make_gpus: Nodes
 ) -> None:
     """The folder is on a disk and the driver comes late: the agent that starts anew for it would take the files for a claim's that runs."""
-    backend = make_backend(cards=[H100])
-    async with one_card(tmp_path, backend) as node:
+    gpu = make_gpus()
+    async with one_card(tmp_path, gpu.backend) as node:
         await preparer(tmp_path, node, "gpu-0").prepare(REF)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "devices", tuple)
-        async with one_card(tmp_path, backend, boot="next") as node:
-            assert await preparer(tmp_path, node, "gpu-0").remove_orphans() == 1
-    async with one_card(tmp_path, backend, boot="next") as node:
+    gpu.fake.unload()
+    async with one_card(tmp_path, gpu.anew(), boot="next") as node:
+        assert node.context.hardware.cards == {}
+        assert await preparer(tmp_path, node, "gpu-0").remove_orphans() == 1
+    gpu.fake.unload(loaded=True)
+    async with one_card(tmp_path, gpu.anew(), boot="next") as node:
+        assert [*node.context.hardware.cards] == ["gpu-0"]
         assert await recollected(tmp_path, node) == 0
 
 
@@ -126,6 +126,8 @@ async def test_a_claim_that_is_recollected_while_the_api_is_silent_is_the_same_i
     async with one_card(tmp_path, backend) as node:
         await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
     async with one_card(tmp_path, backend, "lost") as node:
+        node.server.fault = lambda _: failed(503, "etcd has no leader")
         assert await recollected(tmp_path, node) == 1
+        node.server.fault = lambda _: None
         devices = await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
         assert {device.device for device in devices} == {"gpu-0", "gpu-1"}

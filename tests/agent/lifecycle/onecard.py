@@ -1,4 +1,4 @@
-"""One card without a control plane: the parts of an agent, its worker, and Partition objects that a test writes."""
+"""One card before an API server in memory: the parts of an agent, its worker, and objects that a test writes."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -6,10 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kubernetes_asyncio.client import Configuration
-
+from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import LivePartition, PartitionPlace, Placement
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
@@ -19,61 +17,30 @@ from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import PARTITIONS, ResourceKind
+from apportion.cluster.kinds import PARTITIONS
 from tests.agent.places import GPU
+from tests.cluster.apiserver import ApiServer
 
 DEVICE, PLACE = "gpu-0-mig-3g40gb-9-4", PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
 LAYOUT = {"kind": "PartitionLayout", "name": "halves", "uid": "l1"}
 
 
-class Partitions(Client):
-    """The API server, as far as a worker asks it."""
-
-    def __init__(self) -> None:
-        super().__init__(Configuration(), patience=1.0, manager="test")
-        self.items: dict[str, Object] = {}
-        """By name."""
-        self._version = 0
-
-    def put(self, item: Object) -> Object:
-        """Write a new version of an object."""
-        self._version += 1
-        item["metadata"]["resourceVersion"] = str(self._version)
-        self.items[item["metadata"]["name"]] = item
-        return item
-
-    async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
-        """Return the object whose name is asked for."""
-        assert (kind, namespace) == (PARTITIONS, "")
-        found = self.items.get(params["fieldSelector"].removeprefix("metadata.name="))
-        return {"items": [found] if found is not None else []}
-
-    async def patch(self, kind: ResourceKind, name: str, body: object, **_: str) -> Object:
-        """Merge a patch of status or finalizers; an object that is being deleted goes with its last finalizer."""
-        assert kind is PARTITIONS
-        assert isinstance(body, dict)
-        item = self.put(_merged(self.items[name], body))
-        if item["metadata"].get("deletionTimestamp") and not item["metadata"]["finalizers"]:
-            del self.items[name]
-        return item
-
-
-def _merged(known: Object, patch: Mapping[str, Any]) -> Object:
-    found = dict(known)
-    for key, value in patch.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = _merged(found.get(key) or {}, value) if isinstance(value, dict) else value
-    return found
-
-
 class OneCard:
-    """`context` has the parts, `api` the objects; `work` makes a round of the worker of gpu-0."""
+    """`context` has the parts, `api` is the client of `server`; `work` makes a round of the worker of gpu-0."""
 
-    def __init__(self, context: AgentContext, api: Partitions) -> None:
+    def __init__(self, context: AgentContext, server: ApiServer) -> None:
         self.context = context
-        self.api = api
+        self.server = server
+
+    @property
+    def api(self) -> Client:
+        """Return the agent's client."""
+        return self.context.client
+
+    @property
+    def items(self) -> dict[str, Object]:
+        """Return the Partitions by name."""
+        return {item["metadata"]["name"]: item for item in self.server.all(PARTITIONS)}
 
     def partition(self, uid: str, device: str = DEVICE, **spec: Any) -> Object:
         """Write a Partition that the watch shows at once."""
@@ -88,17 +55,19 @@ class OneCard:
 
     def delete(self, item: Object) -> None:
         """Delete a Partition, whose finalizer keeps it."""
-        now = self.api.items[item["metadata"]["name"]]
-        self.show({**now, "metadata": {**now["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+        name = item["metadata"]["name"]
+        self.server.delete(PARTITIONS, name)
+        self.context.desired.observe(PARTITIONS, "MODIFIED", self.server.get(PARTITIONS, name))
 
     def show(self, item: Object) -> Object:
         """Write an object as it is now, which the watch shows at once."""
-        self.context.desired.observe(PARTITIONS, "MODIFIED", self.api.put(item))
-        return item
+        stored = self.server.put(PARTITIONS, item)
+        self.context.desired.observe(PARTITIONS, "MODIFIED", stored)
+        return stored
 
     def status(self, item: Object) -> Object:
         """Return the status of a Partition as it was last written."""
-        return dict(self.api.items[item["metadata"]["name"]].get("status") or {})
+        return dict(self.items[item["metadata"]["name"]].get("status") or {})
 
     def prepared(self, uid: str, device: str, step: ClaimStep = ClaimStep.PREPARED) -> ClaimRow:
         """Have a claim prepared with a device, or as far as `step`."""
@@ -109,8 +78,11 @@ class OneCard:
         return row
 
     async def work(self) -> None:
-        """Make a round, without the pauses that a worker makes after a refusal."""
+        """Make a round, without the pauses that a worker makes after a refusal; the watch shows what went with its last finalizer."""
+        before = self.items
         await CardWorker(self.context, "gpu-0").round()
+        for name in before.keys() - self.items.keys():
+            self.context.desired.observe(PARTITIONS, "DELETED", before[name])
 
     async def live(self) -> tuple[LivePartition, ...]:
         """Return what is on the card."""
@@ -120,21 +92,22 @@ class OneCard:
 @asynccontextmanager
 async def one_card(
     folder: Path,
-    backend: SimulatedBackend,
+    backend: Backend,
     journal: str = "journal",
     *,
     seen: Mapping[str, Object] = MappingProxyType({}),
     boot: str = "boot",
     adopt: bool = False,
 ) -> AsyncIterator[OneCard]:
-    """Give an agent's parts on a simulated gpu-0, with Partitions that are there; another name for the `journal` stands for one that was lost."""
+    """Give an agent's parts on the cards of a backend, with Partitions that are there; another name for the `journal` stands for one that was lost."""
     hardware = Hardware([backend])
     await hardware.discover()
     memory = Journal(folder / f"{journal}.db", boot)
+    server = ApiServer()
     try:
-        async with Partitions() as api:
+        async with server.serving(), server.client() as client:
             context = AgentContext(
-                api,
+                client,
                 hardware,
                 memory,
                 DesiredPartitions(),
@@ -142,10 +115,9 @@ async def one_card(
                 begun=BegunCuts(folder / "cuts"),
                 adopt_foreign=adopt,
             )
+            node = OneCard(context, server)
             for item in seen.values():
-                context.desired.observe(
-                    PARTITIONS, "ADDED", api.put({**item, "metadata": {**item["metadata"]}})
-                )
-            yield OneCard(context, api)
+                node.show(item)
+            yield node
     finally:
         memory.close()

@@ -68,7 +68,7 @@ async def test_a_persons_partition_is_not_adopted_in_order_to_be_removed(
         item = node.partition("p1", f"{DEVICE}{STATIC_SUFFIX}", origin="Layout", holder=LAYOUT)
         node.delete(item)
         await node.work()
-        assert node.api.items == {}
+        assert node.items == {}
         assert await node.live() == (before,)
 
 

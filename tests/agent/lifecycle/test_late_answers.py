@@ -1,21 +1,23 @@
 """What the driver does after it was given up, and what an object says by the time that its cut is over."""
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.devices.values import LivePartition, PartitionPlace
-from apportion.agent.lifecycle import context
 from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.lifecycle.worker import CardWorker
-from apportion.errors import Busy, NoRoom, NotReady, Overtaken
-from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, one_card
+from apportion.errors import NotReady, Overtaken
+from testbed.eventually import eventually
+from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, OneCard, one_card
+from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import H100, MakeBackend
+
+CREATE, DESTROY = "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy"
 
 
 def holder(uid: str) -> dict[str, str]:
@@ -24,15 +26,13 @@ def holder(uid: str) -> dict[str, str]:
 
 
 @contextmanager
-def timing_out(backend: SimulatedBackend) -> Iterator[None]:
-    """Let the driver time out whatever it is to make."""
-
-    def time_out(place: PartitionPlace) -> LivePartition:
-        raise Busy(f"{place}: nvmlDeviceCreateGpuInstanceWithPlacement: timed out")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "create", time_out)
-        yield
+def failing(backend: SimulatedBackend, error: str, *, times: int = 100) -> Iterator[None]:
+    """Let the driver refuse what it is to make with an error, so many times at most."""
+    with backend.state.changing() as state:
+        state["faults"]["failures"] = [{"verb": "create", "card": "", "error": error, "times": times}]
+    yield
+    with backend.state.changing() as state:
+        state["faults"]["failures"] = []
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ async def test_what_a_driver_makes_after_it_said_that_it_timed_out_is_the_object
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
         item = node.partition("p1")
-        with timing_out(backend):
+        with failing(backend, "Busy"):
             await node.work()
         assert node.status(item)["phase"] == "Pending"
         made = backend.create(PLACE)
@@ -66,7 +66,7 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         now = [100.0]
         node.context.clock = lambda: now[0]
         item = node.partition("p1")
-        with timing_out(backend):
+        with failing(backend, "Busy"):
             await node.work()
         node.delete(item)
         await node.work()
@@ -76,7 +76,7 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         else:
             now[0] += node.context.timeouts.late
         await node.work()
-        assert node.api.items == {}
+        assert node.items == {}
         assert await node.live() == ()
 
 
@@ -89,7 +89,7 @@ async def test_what_others_made_at_the_place_of_something_that_was_never_made_is
         now = [100.0]
         node.context.clock = lambda: now[0]
         item = node.partition("p1")
-        with timing_out(backend):
+        with failing(backend, "Busy"):
             await node.work()
         node.delete(item)
         second = node.partition("p2", f"{DEVICE}-static", origin="Layout", holder=LAYOUT)
@@ -98,7 +98,7 @@ async def test_what_others_made_at_the_place_of_something_that_was_never_made_is
         (made,) = await node.live()
         now[0] += node.context.timeouts.late
         await node.work()
-        assert [*node.api.items] == [second["metadata"]["name"]]
+        assert [*node.items] == [second["metadata"]["name"]]
         assert await node.live() == (made,)
 
 
@@ -108,17 +108,9 @@ async def test_what_others_made_at_the_place_is_not_taken_for_what_a_driver_made
     """Two objects, each with a device of its own name, would stand for one partition, and two claims get it."""
     backend = make_backend(cards=[H100])
     async with one_card(tmp_path, backend) as node:
-        create, refusals = backend.create, [Busy("timed out")]
-
-        def time_out_once(place: PartitionPlace) -> LivePartition:
-            if refusals:
-                raise refusals.pop()
-            return create(place)
-
         first = node.partition("p1")
         second = node.partition("p2", f"{DEVICE}-static", origin="Layout", holder=LAYOUT)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "create", time_out_once)
+        with failing(backend, "Busy", times=1):
             await node.work()
         assert [node.status(each)["phase"] for each in (first, second)] == ["Pending", "Ready"]
         await node.work()
@@ -137,8 +129,11 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
     async with one_card(tmp_path, backend) as node:
         item = node.partition("p1", origin="Claim", holder=holder("a"))
 
-        def refuse(place: PartitionPlace) -> LivePartition:
-            known = node.api.items[item["metadata"]["name"]]
+        def at(step: str) -> None:
+            if step != "partition.intent":
+                return
+            node.context.at = lambda _: None
+            known = node.items[item["metadata"]["name"]]
             node.show(
                 {
                     **known,
@@ -146,14 +141,12 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
                     "spec": {**known["spec"], "holder": holder("b")},
                 }
             )
-            raise NoRoom(f"{place}: a memory slice is taken")
 
+        node.context.at = at
         node.context.timeouts = Timeouts(room=0.0)
         worker = CardWorker(node.context, "gpu-0")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "create", refuse)
-            with pytest.raises(Overtaken):
-                await worker.round()
+        with failing(backend, "NoRoom"), pytest.raises(Overtaken):
+            await worker.round()
         assert node.status(item) == {}
         worker.wake()
         await worker.round()
@@ -161,71 +154,65 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
         assert (status["phase"], status["observedGeneration"]) == ("Ready", 2)
 
 
-class SlowDriver:
-    """A driver whose creation of a partition begins, and goes on when the test says so."""
+@asynccontextmanager
+async def cutting(node: OneCard, gpu: Node) -> AsyncIterator[None]:
+    """Have an agent begin to cut a partition, and end while the driver's call is out; it goes on after the block at the latest."""
+    gpu.fake.hang(CREATE)
+    working = asyncio.create_task(node.work())
 
-    def __init__(self, backend: SimulatedBackend, patch: pytest.MonkeyPatch) -> None:
-        self.begun, self.going_on, self.over = threading.Event(), threading.Event(), threading.Event()
-        self._create = backend.create
-        patch.setattr(backend, "create", self._slow)
+    async def calls() -> int:
+        return gpu.fake.calls().get(CREATE, 0)
 
-    def _slow(self, place: PartitionPlace) -> LivePartition:
-        self.begun.set()
-        self.going_on.wait(5)
-        try:
-            return self._create(place)
-        finally:
-            self.over.set()
+    await eventually(calls, lambda count: count == 1)
+    working.cancel()
+    await asyncio.wait({working})
+    assert gpu.fake.instances() == ()
+    try:
+        yield
+    finally:
+        gpu.fake.drop_rules()
+        await asyncio.gather(*node.context.hardware.changes("gpu-0"))
 
 
-async def test_the_next_agent_waits_for_the_driver_of_one_that_ends(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_next_agent_waits_for_the_driver_of_one_that_ends(tmp_path: Path, make_gpus: Nodes) -> None:
     """It would look at the card before the partition is there, and forget whose it is: the room would be lost."""
-    backend = make_backend(cards=[H100])
-    slow = SlowDriver(backend, monkeypatch)
-    async with one_card(tmp_path, backend) as node, one_card(tmp_path, backend) as other:
-        item = node.partition("p1")
-        working = asyncio.create_task(node.work())
-        assert await asyncio.to_thread(slow.begun.wait, 5)
-        working.cancel()
-        await asyncio.wait({working})
-        assert not slow.over.is_set()
-        other.api.items.update(node.api.items)
-        other.delete(item)
-        removing = asyncio.create_task(other.work())
-        await asyncio.sleep(0.1)
-        slow.going_on.set()
-        await removing
-        assert slow.over.is_set()
-        assert await other.live() == ()
-        assert other.context.journal.partitions() == {}
+    gpu = make_gpus()
+    with closing(NvmlBackend(gpu.root)) as next_one:
+        async with one_card(tmp_path, gpu.backend) as node, one_card(tmp_path, next_one) as other:
+            item = node.partition("p1")
+            async with cutting(node, gpu):
+                for each in node.items.values():
+                    other.show(each)
+                other.delete(item)
+                removing = asyncio.create_task(other.work())
+                assert await asyncio.wait({removing}, timeout=0.2) == (set(), {removing})
+            await removing
+            assert gpu.fake.calls()[DESTROY] == 1
+            assert await other.live() == ()
+            assert other.context.journal.partitions() == {}
 
 
 async def test_who_comes_next_in_the_same_agent_does_not_wait_for_the_driver(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_gpus: Nodes
 ) -> None:
     """Kubelet gets its answer, and another agent the reason why it has none; the card is free for all once the driver is back."""
-    backend = make_backend(cards=[H100])
-    slow = SlowDriver(backend, monkeypatch)
-    monkeypatch.setattr(context, "_LONGEST", 0.1)
-    async with one_card(tmp_path, backend) as node, one_card(tmp_path, backend) as other:
-        node.partition("p1")
-        working = asyncio.create_task(node.work())
-        assert await asyncio.to_thread(slow.begun.wait, 5)
-        working.cancel()
-        await asyncio.wait({working})
-        for _ in range(2):
-            async with asyncio.timeout(1), node.context.lock("gpu-0"):
+    gpu = make_gpus()
+    with closing(NvmlBackend(gpu.root)) as next_one:
+        async with one_card(tmp_path, gpu.backend) as node, one_card(tmp_path, next_one) as other:
+            other.context.timeouts = Timeouts(locked=0.1)
+            node.partition("p1")
+            async with cutting(node, gpu):
+                for _ in range(2):
+                    async with asyncio.timeout(1), node.context.lock("gpu-0"):
+                        pass
+                    with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
+                        async with other.context.lock("gpu-0"):
+                            pass
+                async with node.context.lock("gpu-0"):
+                    gpu.fake.drop_rules()
+                    await asyncio.wait(node.context.hardware.changes("gpu-0"))
+                    with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
+                        async with other.context.lock("gpu-0"):
+                            pass
+            async with asyncio.timeout(1), other.context.lock("gpu-0"):
                 pass
-            with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
-                async with other.context.lock("gpu-0"):
-                    pass
-        async with node.context.lock("gpu-0"):
-            slow.going_on.set()
-            await asyncio.wait(node.context.hardware.changes("gpu-0"))
-            with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
-                async with other.context.lock("gpu-0"):
-                    pass
-        async with asyncio.timeout(1), other.context.lock("gpu-0"):
-            pass

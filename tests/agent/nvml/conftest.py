@@ -1,9 +1,7 @@
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
-import pynvml
 import pytest
 
 from testbed.fakes.nvml.host import lay_out
@@ -13,28 +11,9 @@ from tests.agent.simulatednode import MakeNode, SimulatedNode
 
 
 @pytest.fixture
-def node_with(tmp_path: Path) -> Iterator[Nodes]:
+def node_with(make_gpus: Nodes) -> Nodes:
     """Make a node with GPUs of these models; one at a time."""
-    made: list[Node] = []
-
-    def make(models: Sequence[str] = ("H100-80GB",), *, mig: bool = False) -> Node:
-        for old in made:
-            old.backend.close()
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        fake = FakeNvml.create(folder / "nvml", models, mig=mig)
-        fake.preload()
-        made.append(Node(fake, lay_out(fake, folder / "root")))
-        return made[-1]
-
-    yield make
-    for node in made:
-        node.fake.drop_rules()
-        node.backend.close()
-    # A session that a test left open would show its fake to the next test.
-    with suppress(pynvml.NVMLError):
-        while True:
-            pynvml.nvmlShutdown()
+    return make_gpus
 
 
 @pytest.fixture

@@ -17,3 +17,9 @@ class Node:
         self.fake = fake
         self.root = root
         self.backend = NvmlBackend(root)
+
+    def anew(self) -> NvmlBackend:
+        """Close the backend, as an agent does that ends, and return that of the next agent."""
+        self.backend.close()
+        self.backend = NvmlBackend(self.root)
+        return self.backend

@@ -1,207 +1,240 @@
-"""What the host refuses while an interface goes to a pod or comes back, without a real interface: nobody waits for it for ever."""
+"""What the host refuses while an interface goes to a pod or comes back: nobody waits for it for ever."""
 
 import asyncio
-import threading
+import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
+from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
-from apportion.agent.devices.rdma.sysfs import RdmaDevice
-from apportion.agent.devices.values import CardKind
-from apportion.agent.network import offered
-from apportion.agent.network.interface import Interface
-from apportion.agent.network.moves import Moves
-from apportion.agent.network.namespaces import Namespaces
+from apportion.agent.devices.rdma.backend import RdmaBackend
+from apportion.agent.network import netlink
 from apportion.agent.network.nri import Sandbox
 from apportion.agent.network.offered import OfferedInterfaces
 from apportion.agent.network.podnetworks import PodNetworks
-from apportion.agent.rows import NetworkRow, NetworkStep
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, NetworkRow, NetworkStep
 from apportion.api.contract import NETWORK_DEVICE
-from apportion.cluster.client import Object
+from apportion.cluster.kinds import CLAIMS
 from apportion.errors import NotReady
+from testbed.eventually import eventually
+from testbed.fakes.rdma import RdmaHost
+from testbed.hostnetwork import HostNetwork, host_network, ip, seen, unmount_below
 from tests.agent.lifecycle.onecard import OneCard, one_card
-from tests.agent.places import GPU, H100, MakeBackend
+from tests.agent.places import RDMA
 from tests.agent.rdma.podnetworksbelow import pod_networks
 
-BEFORE = Interface(7, "eth9", "02:00:00:00:00:01", 1500, up=True)
-NO_DEVICE = RdmaDevice("mlx5_0", "", "", "", "", (), (), "", ())
+pytestmark = pytest.mark.usefixtures("interfaces")
+
+HERE = Path("/proc/self/ns/net")
+NICS = ("nic-mlx5-0", "nic-mlx5-1")
 WANTED = '{"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig"}'
-FIRST, SECOND = (Sandbox(pod, f"default/{pod}", "/proc/self/ns/net") for pod in ("first", "second"))
 
 
-class Host:
-    """The host's network: which row's interface is in a pod, and what it refuses next."""
+@dataclass(frozen=True)
+class Rails:
+    """A node with a prepared claim for two NICs, whose interfaces are two real ones."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.there: set[str] = set()
-        self.refusals: list[Exception] = []
-        patch.setattr(Moves, "take", lambda _, row, *__: self._act(self.there.add, row))
-        patch.setattr(Moves, "bring_back", lambda _, row: self._act(self.there.discard, row))
-        patch.setattr(Moves, "read", lambda *_: BEFORE)
-        patch.setattr(Moves, "device", lambda *_: NO_DEVICE)
-        patch.setattr(Namespaces, "is_pinned", lambda _, key: key in self.there)
-        patch.setattr(Namespaces, "same", lambda *_: True)
+    node: OneCard
+    networks: PodNetworks
+    network: HostNetwork
+    host: RdmaHost
 
-    def _act(self, act: object, row: NetworkRow) -> bool:
-        if self.refusals:
-            raise self.refusals.pop()
-        assert callable(act)
-        act(row.key)
-        return True
+    def sandbox(self, pod: str) -> tuple[Sandbox, str]:
+        """Make the sandbox of a pod; returns it with the name of its network namespace."""
+        namespace, path = self.network.pod()
+        return Sandbox(pod, f"default/{pod}", path), namespace
 
+    def where(self, namespace: str = "") -> int:
+        """Return how many of the interfaces are in a namespace, that of the host if none is given."""
+        return sum(bool(seen(name, namespace)) for name in (self.network.name, self.network.peer))
 
-def reserved_for_second(node: OneCard, patch: pytest.MonkeyPatch) -> None:
-    """Let the API say that the claim is reserved for the second pod."""
+    @property
+    def mounts(self) -> set[str]:
+        """Return what the containers of the claim mount."""
+        return {mount.host_path for mount in self.networks.mounts("c", RDMA).values()}
 
-    async def get(*_: object, **__: str) -> Object:
-        return {"status": {"reservedFor": [{"uid": "second"}]}}
+    def steps(self) -> list[NetworkStep]:
+        """Return how far the interfaces are."""
+        return sorted(row.step for row in self.node.context.journal.networks())
 
-    patch.setattr(node.api, "get", get)
+    def reserved_for_second(self) -> None:
+        """Let the API say that the claim is reserved for the second pod."""
+        about = {"namespace": "default", "name": "c", "uid": "c"}
+        self.node.server.put(CLAIMS, {"metadata": about, "status": {"reservedFor": [{"uid": "second"}]}})
 
 
 @asynccontextmanager
-async def networks_of(folder: Path, make_backend: MakeBackend) -> AsyncIterator[tuple[OneCard, PodNetworks]]:
-    """Give the networks of a node, with a prepared claim that has two interfaces."""
-    async with one_card(folder, make_backend(cards=[H100 | {"count": 2}])) as node:
-        networks = pod_networks(folder, node.context)
-        node.prepared("c", "gpu-0")
-        for card in ("gpu-0", "gpu-1"):
-            node.context.journal.put_network(NetworkRow("c", GPU, card, card, "first", "eth9", WANTED))
-        yield node, networks
+async def rails_below(folder: Path) -> AsyncIterator[Rails]:
+    """Make the node, whose first pod has the claim; afterwards nothing of it is left on this machine."""
+    host = RdmaHost(folder)
+    with host_network() as network:
+        host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=network.name)
+        host.add("mlx5_1", "0000:9e:00.0", link="Ethernet", interface=network.peer, guid="1:2:3:4")
+        async with one_card(folder, RdmaBackend(folder)) as node:
+            cards = node.context.hardware.cards
+            devices = tuple(
+                ClaimDevice(name, name, "n", ("r0",), f"{RDMA}/claim=c", card_uuid=cards[name].uuid)
+                for name in NICS
+            )
+            node.context.journal.reserve(ClaimRow("c", RDMA, "default", "c", ClaimStep.PREPARED, devices))
+            for name, interface in zip(NICS, (network.name, network.peer), strict=True):
+                node.context.journal.put_network(
+                    NetworkRow("c", RDMA, name, name, "first", interface, WANTED)
+                )
+            try:
+                yield Rails(node, pod_networks(folder, node.context), network, host)
+            finally:
+                unmount_below(folder)
 
 
 async def test_the_second_pod_gets_an_interface_that_could_not_be_taken_back_from_the_first(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Kubelet does not unprepare a claim that another pod has: nobody else would ever bring it back."""
-    host = Host(monkeypatch)
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        reserved_for_second(node, monkeypatch)
-        await networks.began(FIRST)
-        host.refusals = [NotReady("interfaces changed while they were read")]
-        await networks.ending(FIRST)
-        steps = {row.device: row.step for row in node.context.journal.networks()}
-        assert sorted(steps.values()) == [NetworkStep.RETURNING, NetworkStep.WAITING]
-        mounts = {mount.host_path for mount in networks.mounts("c", GPU).values()}
-        await networks.began(SECOND)
-        await networks.creating(SECOND, mounts)
-        assert {(row.pod, row.step) for row in node.context.journal.networks()} == {
-            ("second", NetworkStep.MOVED)
-        }
+    async with rails_below(tmp_path) as rails:
+        rails.reserved_for_second()
+        (first, _), (second, namespace) = rails.sandbox("first"), rails.sandbox("second")
+        await rails.networks.began(first)
+        # Somebody has taken its name on the host meanwhile.
+        ip("link", "add", rails.network.name, "type", "veth", "peer", "name", f"{rails.network.peer}x")
+        try:
+            await rails.networks.ending(first)
+        finally:
+            ip("link", "delete", rails.network.name)
+        assert rails.steps() == [NetworkStep.RETURNING, NetworkStep.WAITING]
+        await rails.networks.began(second)
+        await rails.networks.creating(second, rails.mounts)
+        rows = rails.node.context.journal.networks()
+        assert {(row.pod, row.step) for row in rows} == {("second", NetworkStep.MOVED)}
+        assert rails.where(namespace) == 2
 
 
-async def test_a_pod_that_still_runs_without_its_reservation_keeps_its_interface(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pod_that_still_runs_without_its_reservation_keeps_its_interface(tmp_path: Path) -> None:
     """It was deleted by force, and its containers use it."""
-    host = Host(monkeypatch)
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        reserved_for_second(node, monkeypatch)
-        await networks.began(FIRST)
-        mount = networks.mounts("c", GPU)["gpu-0"]
+    async with rails_below(tmp_path) as rails:
+        rails.reserved_for_second()
+        (first, namespace), (second, _) = rails.sandbox("first"), rails.sandbox("second")
+        await rails.networks.began(first)
         with pytest.raises(NotReady, match="is in the network of another pod"):
-            await networks.creating(SECOND, {mount.host_path})
-        assert len(host.there) == 2
-        assert {row.pod for row in node.context.journal.networks()} == {"first"}
+            await rails.networks.creating(second, rails.mounts)
+        assert rails.where(namespace) == 2
+        assert {row.pod for row in rails.node.context.journal.networks()} == {"first"}
 
 
-async def test_a_full_disk_keeps_one_interface_from_its_pod_and_no_other(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+async def test_a_file_that_cannot_be_written_keeps_one_interface_from_its_pod_and_no_other(
+    tmp_path: Path,
 ) -> None:
     """The runtime gets an answer instead of waiting, and what was missed is made up for with the others."""
-    host = Host(monkeypatch)
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        full = OSError(28, "No space left on device")
-        host.refusals = [full]
-        with pytest.raises(NotReady, match="No space left on device"):
-            await networks.began(FIRST)
-        for row in node.context.journal.networks():
-            node.context.journal.put_network(replace(row, step=NetworkStep.WAITING))
-        host.refusals = [full]
-        await networks.compare([FIRST])
-        assert len(host.there) == 1
+    async with rails_below(tmp_path) as rails:
+        mounts = {device: Path(mount.host_path) for device, mount in rails.networks.mounts("c", RDMA).items()}
+        mounts[NICS[0]].mkdir(parents=True)
+        first, _ = rails.sandbox("first")
+        with pytest.raises(NotReady, match=f"interface {rails.network.name}: .*Is a directory"):
+            await rails.networks.began(first)
+        await rails.networks.compare([first])
+        assert mounts[NICS[1]].is_file()
+        assert not mounts[NICS[0]].is_file()
 
 
 @pytest.mark.parametrize("which", ["device", "interface"])
 async def test_a_pod_gets_no_interface_that_has_the_name_of_its_own_by_now(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch, which: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """A driver that is loaded anew gives names in another order: the other NIC is somebody else's, or the node's."""
-    host, other = Host(monkeypatch), "0000:fe:00.0"
-    if which == "device":
-        monkeypatch.setattr(Moves, "device", lambda *_: replace(NO_DEVICE, pci_bus_id=other))
-    else:
-        monkeypatch.setattr(Moves, "read", lambda *_: replace(BEFORE, parent=other))
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        with pytest.raises(NotReady, match=f"eth9 were called is at {other} now"):
-            await networks.began(FIRST)
-        assert host.there == set()
-        assert {row.step for row in node.context.journal.networks()} == {NetworkStep.WAITING}
+    other, get_attr = "0000:fe:00.0", ifinfmsg.get_attr
+    # What the kernel says of interfaces of PCI devices; those that can be made here are of none.
+    parent = {"IFLA_PARENT_DEV_NAME": other, "IFLA_PARENT_DEV_BUS_NAME": "pci"}
+    async with rails_below(tmp_path) as rails:
+        if which == "device":
+            rails.host.remove("mlx5_0")
+            rails.host.add("mlx5_0", other, link="Ethernet", interface=rails.network.name)
+        else:
+            monkeypatch.setattr(
+                ifinfmsg, "get_attr", lambda raw, name: parent.get(name) or get_attr(raw, name)
+            )
+        first, _ = rails.sandbox("first")
+        with pytest.raises(NotReady, match=f"{rails.network.name} were called is at {other} now"):
+            await rails.networks.began(first)
+        assert rails.where() == 2
+        assert rails.steps() == [NetworkStep.WAITING] * 2
 
 
 async def test_an_agent_that_starts_forgets_no_interface_that_another_one_takes_to_a_pod_meanwhile(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """The host's /sys does not show it: without its file the next agent calls it lost, and its pod has to go."""
-    Host(monkeypatch)
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        away, rows = AwayFolder(tmp_path / "away"), AwayFolder.rows
-
-        def meanwhile(folder: AwayFolder) -> dict[str, dict[str, str]]:
-            for row in node.context.journal.networks():
-                moved = replace(row, step=NetworkStep.MOVED, before=BEFORE.to_json())
-                away.put(row.key, NO_DEVICE, asdict(moved))
-                node.context.journal.put_network(moved)
-            return rows(folder)
-
-        monkeypatch.setattr(AwayFolder, "rows", meanwhile)
-        monkeypatch.setattr(Moves, "on_host", lambda *_: False)
-        await networks.recover()
+    async with (
+        rails_below(tmp_path) as rails,
+        one_card(tmp_path, RdmaBackend(tmp_path)) as other,
+        AsyncExitStack() as taking,
+    ):
+        away, (_, namespace) = AwayFolder(tmp_path / "away"), rails.sandbox("first")
+        for card in NICS:
+            await taking.enter_async_context(other.context.lock(card))
+        recovering = asyncio.create_task(rails.networks.recover())
+        assert await asyncio.wait({recovering}, timeout=0.2) == (set(), {recovering})
+        for row in other.context.journal.networks():
+            before, device = (
+                netlink.read(HERE, row.interface),
+                sysfs.read(tmp_path, row.card[4:].replace("-", "_")),
+            )
+            assert before is not None
+            assert device is not None
+            ip("link", "set", row.interface, "netns", namespace)
+            moved = replace(row, step=NetworkStep.MOVED, before=before.to_json())
+            away.put(row.key, device, asdict(moved))
+            other.context.journal.put_network(moved)
+        await taking.aclose()
+        await recovering
         assert len(away.devices()) == 2
-        assert {row.step for row in node.context.journal.networks()} == {NetworkStep.MOVED}
+        assert rails.steps() == [NetworkStep.MOVED] * 2
+        assert rails.where(namespace) == 2
 
 
-async def test_a_driver_that_hangs_keeps_the_threads_of_nobody_else(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_driver_that_hangs_keeps_the_threads_of_nobody_else(tmp_path: Path) -> None:
     """Calls to the kernel wait for it, one for each NIC: with the last thread gone nothing could be written down."""
-    Host(monkeypatch)
-    hangs = threading.Event()
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-    monkeypatch.setattr(Moves, "read", lambda *_: hangs.wait(5) and BEFORE)
-    async with networks_of(tmp_path, make_backend) as (node, networks):
-        taking = asyncio.create_task(networks.began(FIRST))
-        await asyncio.sleep(0.05)
-        async with asyncio.timeout(2):
-            await asyncio.to_thread(node.context.journal.drop_partition, "none")
-        hangs.set()
-        await taking
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    try:
+        async with rails_below(tmp_path) as rails:
+            first, namespace = rails.sandbox("first")
+            with rails.host.hanging("mlx5_0"):
+                taking = asyncio.create_task(rails.networks.began(first))
+                assert await asyncio.wait({taking}, timeout=0.1) == (set(), {taking})
+                async with asyncio.timeout(2):
+                    await asyncio.to_thread(rails.node.context.journal.drop_partition, "none")
+                assert not taking.done()
+            await taking
+            assert rails.where(namespace) == 2
+    finally:
+        # The loop is that of all tests.
+        loop.set_default_executor(ThreadPoolExecutor())
 
 
-async def test_a_driver_that_hangs_keeps_nobody_from_looking_at_other_cards(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_driver_that_hangs_keeps_nobody_from_looking_at_other_cards(tmp_path: Path) -> None:
     """The task that looks which interfaces are offered polls the health of all cards."""
-    hangs = threading.Event()
-    monkeypatch.setattr(offered, "host_needs", lambda *_: {"eth9": ""} if hangs.wait(5) else {})
 
     async def addresses() -> frozenset[str]:
         return frozenset()
 
-    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
-        (card,) = node.context.hardware.cards.values()
-        nic = replace(card, kind=CardKind.NIC, attributes={"interface": "eth9"})
-        node.context.hardware.cards = {nic.name: nic}
-        interfaces = OfferedInterfaces(node.context, tmp_path, addresses, patience=0.05)
+    async with rails_below(tmp_path) as rails:
+        nic = rails.node.context.hardware.cards[NICS[0]]
+        namespace = tmp_path / "namespace"
+        os.mkfifo(namespace)
+        interfaces = OfferedInterfaces(rails.node.context, namespace, addresses, patience=0.05)
         for _ in range(2):
             async with asyncio.timeout(2):
                 assert not await interfaces.look()
-        hangs.set()
-        await asyncio.sleep(0.05)
-        assert await interfaces.look()
+        # Who opens the namespace has waited for this until now.
+        opened = os.open(namespace, os.O_WRONLY)
+        namespace.unlink()
+        namespace.symlink_to(HERE)
+        os.close(opened)
+        await eventually(interfaces.look, bool)
         assert interfaces.described(nic).attributes[NETWORK_DEVICE] is True

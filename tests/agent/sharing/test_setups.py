@@ -1,5 +1,6 @@
 """Several claims on one device: they share its daemon, and agree, or the later one waits."""
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,9 +11,6 @@ from kubernetes_asyncio.client import Configuration
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.hostfs import HostFiles
-from apportion.agent.devices.nvml.driverfiles import DriverFiles
-from apportion.agent.devices.nvml.timeslice import TimeSlices
 from apportion.agent.devices.sharing import ControlDaemon, TimeSlice
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
@@ -22,7 +20,9 @@ from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing.setups import Setups
 from apportion.cluster.client import Client
 from apportion.errors import NotReady, Unsupported
+from testbed.fakes.nvml import programs
 from tests.agent.lifecycle.onecard import one_card
+from tests.agent.nvml.nodes import Nodes
 from tests.agent.places import GPU, H100, MakeBackend
 
 
@@ -97,18 +97,18 @@ async def test_a_claim_that_asks_for_a_device_set_up_otherwise_waits_for_the_oth
 
 
 async def test_a_time_slice_is_taken_back_also_when_the_driver_has_left_the_host(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_gpus: Nodes
 ) -> None:
     """A driver's container takes its programs along, and the next one waits until no pod has a GPU: it starts with the default."""
-    backend = make_backend(cards=[H100])
-    async with one_card(tmp_path, backend) as node:
+    gpu = make_gpus()
+    programs.install(gpu.root)
+    async with one_card(tmp_path, gpu.backend) as node:
         setups = Setups(node.context, tmp_path, tmp_path / "run", CdiFolder(tmp_path / "cdi"))
         uuid = node.context.hardware.cards["gpu-0"].uuid
         device = SharedDevice("gpu-0", uuid, uuid, TimeSlice.LONG)
         await setups.set_up(SharingRow("a", GPU, (device,)), 5.0)
-        left = tmp_path / "host"
-        slices = TimeSlices(HostFiles(left), DriverFiles(left))
-        monkeypatch.setattr(backend.sharing, "set_time_slice", slices.set)
+        assert gpu.fake.shared(0)[1] == int(TimeSlice.LONG)
+        shutil.rmtree(gpu.root / "usr")
         with pytest.raises(Unsupported, match="has no nvidia-smi"):
             await setups.set_up(SharingRow("a", GPU, (replace(device, time_slice=TimeSlice.SHORT),)), 5.0)
         await setups.end("a", GPU)

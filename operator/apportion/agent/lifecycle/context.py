@@ -26,8 +26,6 @@ from apportion.errors import NotReady
 
 _LOOK = 0.02
 """Seconds between two tries while another process has a card's lock; waiting in a thread would hold up others' threads."""
-_LONGEST = 20.0
-"""Seconds for all of them: kubelet gives up after 45, and nobody waits for ever for the driver of another process."""
 
 
 def utc_now() -> str:
@@ -60,6 +58,8 @@ class Timeouts:
     """For a driver that timed out to make a partition after all, before it is taken for never made."""
     failed: float = 15.0
     """Between tries of a Failed partition; a prepare call tries at once."""
+    locked: float = 20.0
+    """For a card that another process has locked: kubelet gives up after 45, and nobody waits for ever for another process's driver."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class AgentContext:
         """
         async with self._locks.setdefault(card, asyncio.Lock()):
             kept = self._kept.pop(card, None)
-            handle = kept if kept is not None else await _locked(self.locks_dir / f"{card}.lock", card)
+            handle = kept if kept is not None else await self._locked(card)
             try:
                 yield
             finally:
@@ -115,6 +115,26 @@ class AgentContext:
                 for call in self.hardware.changes(card):
                     call.add_done_callback(lambda _: self._let_go(card))
                 self._let_go(card)
+
+    async def _locked(self, card: str) -> int:
+        """Return a locked file. Raises NotReady."""
+        path = self.locks_dir / f"{card}.lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotReady(f"{card} cannot be locked: {error}") from None
+        try:
+            # The other holder is another process, so there is no event to wait for.
+            async with asyncio.timeout(self.timeouts.locked):
+                while not _taken(handle):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
+        except BaseException as error:
+            os.close(handle)
+            if isinstance(error, TimeoutError):
+                raise NotReady(f"{card} is locked by another agent, whose driver call is not back") from None
+            raise
+        return handle
 
     def _let_go(self, card: str) -> None:
         """Give a card's file to other processes, unless a call still changes the card or somebody here has the lock."""
@@ -171,26 +191,6 @@ class AgentContext:
 
 def _marks(rows: Mapping[str, PartitionRow]) -> set[tuple[PartitionPlace, str]]:
     return {(row.place, row.uuid) for row in rows.values()}
-
-
-async def _locked(path: Path, card: str) -> int:
-    """Return a locked file. Raises NotReady."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise NotReady(f"{card} cannot be locked: {error}") from None
-    try:
-        # The other holder is another process, so there is no event to wait for.
-        async with asyncio.timeout(_LONGEST):
-            while not _taken(handle):  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK)
-    except BaseException as error:
-        os.close(handle)
-        if isinstance(error, TimeoutError):
-            raise NotReady(f"{card} is locked by another agent, whose driver call is not back") from None
-        raise
-    return handle
 
 
 def _taken(handle: int) -> bool:
