@@ -128,8 +128,21 @@ BEHIND_ONE_OF_ITS_SHAPE = [
     Step((_whole(runs=60.0),), ends=(4,)),
 ]
 
+# Behind a group two come of a shape that is refused already: both are refused, or none is, in the pass in which they come.
+REFUSED_BEFORE = [
+    Step((_whole(1, runs=900.0),), later=31.0),
+    Step((), cordon="n1", later=31.0),
+    Step((_whole(runs=900.0), _whole(1, "5m", runs=200.0), _whole()), later=1.0),
+    Step((), cordon="n1", later=31.0),
+    Step((), cordon="n2"),
+    Step((_whole(1), _whole(runs=900.0, first=True)), cordon="n2"),
+    Step((_whole(runs=60.0, two=True),), cordon="n1"),
+    Step((_whole(1, "1m", runs=200.0), _whole(1, runs=200.0)), later=31.0),
+]
+
 
 @pytest.mark.slow
+@example(REFUSED_BEFORE, 4)
 @example(BEHIND_ONE_OF_ITS_SHAPE, 4)
 @given(STEPS, st.integers(1, 4))
 @settings(
