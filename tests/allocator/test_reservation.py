@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.future import Ending
 from apportion.allocator.gang.members import Member
-from apportion.allocator.reservation import Ending, ReservationPlan, plan_reservation
+from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId

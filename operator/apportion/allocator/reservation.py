@@ -6,16 +6,16 @@ enough may be free: the first that fits is the earliest; where nobody knows when
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, TypeAlias
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import freed, least_devices, matching
+from apportion.allocator.future import Ending, Future
 from apportion.allocator.gang.members import Member
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
@@ -23,23 +23,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 
 MOST_ASKED = 1024
-"""Questions to the allocator about one node each, in one plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """What becomes free on a node at one moment."""
-
-    at: float | None
-    """When, in seconds by the caller's clock; None: nobody knows."""
-    held: tuple[tuple[str, tuple[DeviceResult, ...]], ...] = ()
-    """Keys of the state that hold devices until then, and what they hold."""
-    devices: int = field(init=False, compare=False, repr=False)
-    """How many devices become free."""
-
-    def __post_init__(self) -> None:
-        """Count once what every plan reads."""
-        object.__setattr__(self, "devices", sum(len(results) for _, results in self.held))
+"""Questions to the allocator about one node each, in one plan, after which it goes by what it has found: nodes of which it knows when something fits."""
 
 
 class NodeDemands(Protocol):
@@ -113,7 +97,7 @@ def plan_reservation(
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
-    with _Future(state, endings) as future:
+    with Future(state, endings) as future:
         plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide)
         missing = enough
         for number, member in enumerate(members):
@@ -128,59 +112,8 @@ def plan_reservation(
         return ReservationPlan(tuple(plan.places), max(moments) if len(moments) == len(starts) else None)
 
 
-class _Future:
-    """The state as it will be on single nodes; as it was when the block ends."""
-
-    def __init__(self, state: State, endings: Mapping[str, Sequence[Ending]]) -> None:
-        self._state = state
-        self._endings = endings
-        self._ended: dict[str, int] = {}
-        self._over: Counter[str] = Counter()
-        """On how many nodes what a key holds has ended."""
-        self._placed: list[str] = []
-        self._to_put: list[tuple[int, Decision]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for key in self._placed:
-            self._state.release(key)
-        for node in tuple(self._ended):
-            self.move(node, 0)
-
-    def of(self, node: str) -> Sequence[Ending]:
-        """Return the endings of a node."""
-        return self._endings.get(node, ())
-
-    def move(self, node: str, ended: int) -> None:
-        """Let the first `ended` endings of a node have come, and no others."""
-        before, self._ended[node] = self._ended.get(node, 0), ended
-        endings = self.of(node)
-        freed = [key for ending in endings[before:ended] for key, _ in ending.held]
-        taken = [row for ending in endings[ended:before] for row in ending.held]
-        # What several nodes reach ends on one of them after the other.
-        self._over.update(freed)
-        self._over.subtract(key for key, _ in taken)
-        self._state.release_all(freed)
-        self._state.hold_all(row for row in taken if not self._over[row[0]])
-
-    def put(self, number: int, decision: Decision) -> None:
-        """Have what a member will get held for those that come after it (`hold_others`)."""
-        self._to_put.append((number, decision))
-
-    def hold_others(self) -> None:
-        """Hold what other members will get; behind the last of them nobody comes."""
-        while self._to_put:
-            number, decision = self._to_put.pop()
-            for position, allocation in enumerate(decision.allocations):
-                key = f"member/{number}/{position}"
-                self._placed.append(key)
-                self._state.hold(key, allocation.results)
-
-
-_Row: TypeAlias = tuple[float, int, str, int]
-"""When (infinite: nobody knows), how many devices have to become free, the node, and after how many of its endings."""
+_Row: TypeAlias = tuple[float, int, str, int, bool]
+"""When (infinite: nobody knows), how many devices have to become free, the node, after how many of its endings, and whether something fits then, but for what was placed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +130,7 @@ class _Planning:
     """One plan in the making."""
 
     state: State
-    future: _Future
+    future: Future
     members: Sequence[Member]
     demands: NodeDemands
     now: float
@@ -224,12 +157,14 @@ class _Planning:
             ]
             heapify(self.rows[key])
         rows = self.rows[key]
-        while rows and self.asked < MOST_ASKED:
+        while rows and self.asked < 2 * MOST_ASKED:
             row = heappop(rows)
-            _, _, node, ended = row
+            _, _, node, ended, fits = row
+            if not fits and self.asked >= MOST_ASKED:
+                continue
             decision = self._decide(number, node, ended)
             if decision is None:
-                for later in self._row(number, node, ended + 1):
+                for later in self._later(number, node, ended):
                     heappush(rows, later)
                 continue
             # Another member of this kind may fit beside it.
@@ -258,6 +193,27 @@ class _Planning:
             self.future.move(node, 0)  # on others nothing of it has ended
         return found
 
+    def _later(self, number: int, node: str, ended: int) -> list[_Row]:
+        """Return after how many endings of a node, more than `ended`, a member fits there first; nothing if it never does.
+
+        What fits once some have come fits once more have: the steps grow until it does, and are halved then.
+        """
+        step, most = 1, len(self.future.of(node))
+        fits = ended
+        while ended < most:
+            fits = min(ended + step, most)
+            if self._decide(number, node, fits) is not None:
+                break
+            ended, step = fits, 2 * step
+        else:
+            return []
+        while fits - ended > 1:
+            middle = (ended + fits) // 2
+            ended, fits = (ended, middle) if self._decide(number, node, middle) else (middle, fits)
+        if self.wide and node not in self.on_node:
+            self.future.move(node, 0)  # as above
+        return self._row(number, node, fits, fits=True)
+
     def _leaves_no_choice(self, known: Decision, node: str, ended: int) -> bool:
         """Say whether the devices of a known decision are free after so many endings of a node, and no others that would serve."""
         query, view = self._counted(0, node).query, self.state.view(node)
@@ -271,7 +227,7 @@ class _Planning:
             held.keys() >= {*self.state.holders(each.device)} for each in devices
         )
 
-    def _row(self, number: int, node: str, ended: int) -> list[_Row]:
+    def _row(self, number: int, node: str, ended: int, *, fits: bool = False) -> list[_Row]:
         """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""
         endings = self.future.of(node)
         if ended > len(endings) or not self.demands.has_room(number, node, len(endings), ()):
@@ -287,7 +243,7 @@ class _Planning:
                 if matched is not None:
                     possible |= freed(view, (result for _, results in ending.held for result in results))
             if count >= ended and (matched is None or (matched & possible).bit_count() >= wanted.least):
-                return [(at, devices, node, count)]
+                return [(at, devices, node, count, fits)]
         return []
 
     def _counted(self, number: int, node: str) -> _Wanted:

@@ -217,8 +217,7 @@ class QueueWalk:
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
         refused = yield from self._refused_shapes.among(current, capacity)
-        # These may get what is reserved, which the plan gives to nobody.
-        heads = frozenset(key for key in refused if key in decider.reservations)
+        apart = self._refused_shapes.apart(refused)
         shut = {
             each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
         }
@@ -226,9 +225,9 @@ class QueueWalk:
         yield from decider.planner.plan(
             current,
             capacity,
-            lambda key: (key in refused and key not in heads) or decider.rests(key),
+            lambda key: (key in refused and key not in apart) or decider.rests(key),
             partial(self._quotas.allows, current),
-            late=heads.union(shut, large, self._quotas.beyond(current, decider.rests)),
+            late=apart.union(shut, large, self._quotas.beyond(current, decider.rests)),
         )
         return self._clock() - began
 

@@ -3,7 +3,7 @@
 In: demands that were refused before, the capacity of nodes. Out: those that still are; one of each shape is asked about.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
@@ -54,6 +54,15 @@ class RefusedShapes:
             for demand, shape in zip(demands, shapes, strict=True)
             if self._refusals.is_refused_shape(shape)
         )
+
+    def apart(self, refused: Collection[str]) -> frozenset[str]:
+        """Return which of the demands (keys) whose shape is refused are decided by themselves nevertheless.
+
+        Those for whom devices are reserved may get these, which a plan gives to nobody; and who was never refused has to be told why it
+        waits, and may have devices reserved only then.
+        """
+        reservations, refusals = self._decider.reservations, self._refusals
+        return frozenset(key for key in refused if key in reservations or not refusals.was_refused(key))
 
     def _is_explained(self, demand: WaitingDemand, shape: Shape | None) -> bool:
         """Say whether an Event said why a demand of this shape waits, and need not be made anew."""

@@ -42,6 +42,10 @@ class Inventory:
         self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._templates = SliceTemplates()
+        self._findings: dict[str, dict[Finding, None]] = {}
+        """The errors of the pools of each node, where there are any."""
+        self._unexamined: set[str] = set()
+        """Known nodes of which something changed since their errors were last looked for."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared: Sequence[str]) -> Iterable[str]:
         """Add a node, or replace its labels."""
@@ -49,10 +53,13 @@ class Inventory:
         if self.nodes_known.get(name) == node:
             return ()
         self.nodes_known[name] = node
+        self._unexamined.add(name)
         return (name,)
 
     def drop_node(self, name: str) -> Iterable[str]:
         """Remove a node; its slices stay."""
+        self._unexamined.discard(name)
+        self._findings.pop(name, None)
         return (name,) if self.nodes_known.pop(name, None) is not None else ()
 
     def put_slice(self, piece: Slice) -> Iterable[str]:
@@ -67,6 +74,7 @@ class Inventory:
         counts = self._wide_pools if node is None else self._node_pools.setdefault(node, {})
         counts[piece.pool] = counts.get(piece.pool, 0) + 1
         now = self.nodes(piece.pool)
+        self._unexamined.update(self.nodes_known.keys() & now)
         return dict.fromkeys((*now, *touched)) if touched else now
 
     def drop_slice(self, uid: str) -> Iterable[str]:
@@ -145,18 +153,26 @@ class Inventory:
                     yield device.name, consumption(device)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the errors of all pools, sorted."""
-        found: dict[Finding, None] = {}
-        for name in self.nodes_known:
-            for pool in self.pools(name):
-                if pool.incomplete:
-                    reason = "not all slices of the newest generation are there yet, and can be read"
-                    found[Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)] = None
-                elif pool.invalid:
-                    piece, _, field = pool.field.partition(": ")
-                    found[Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)] = None
-                found |= dict.fromkeys(each for one in pool.slices for each in self._closed(one))
-        return tuple(sorted(found, key=lambda finding: (finding.object, finding.field, finding.reason)))
+        """Return the errors of all pools, sorted; looks at the nodes that changed since it was last asked for them."""
+        while self._unexamined:
+            name = self._unexamined.pop()
+            self._findings.pop(name, None)
+            if found := dict.fromkeys(self._examined(name)):
+                self._findings[name] = found
+        all_found = dict.fromkeys(each for found in self._findings.values() for each in found)
+        return tuple(sorted(all_found, key=lambda finding: (finding.object, finding.field, finding.reason)))
+
+    def _examined(self, name: str) -> Iterator[Finding]:
+        """Yield the errors of a node's pools."""
+        for pool in self.pools(name):
+            if pool.incomplete:
+                reason = "not all slices of the newest generation are there yet, and can be read"
+                yield Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)
+            elif pool.invalid:
+                piece, _, field = pool.field.partition(": ")
+                yield Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)
+            for one in pool.slices:
+                yield from self._closed(one)
 
     def _closed(self, piece: Slice) -> Iterator[Finding]:
         """Yield the devices of a slice that are not allocated."""
@@ -168,6 +184,7 @@ class Inventory:
 
     def _take_out(self, key: str, former: Slice) -> Iterable[str]:
         touched = tuple(self.nodes(former.pool))
+        self._unexamined.update(self.nodes_known.keys() & touched)
         self._slice_views.pop(key, None)
         self._pool_nodes.pop(former.pool, None)
         pool = self._pools[former.pool]

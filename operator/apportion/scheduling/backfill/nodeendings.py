@@ -12,7 +12,7 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from apportion.allocator.reservation import Ending
+from apportion.allocator.future import Ending
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
