@@ -20,6 +20,7 @@ from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, ResourceKind
+from apportion.cluster.listing import list_all
 from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
 
@@ -79,10 +80,10 @@ async def _list(client: Client, kind: ResourceKind) -> list[Object]:
     """List a kind; retries for some seconds while the server does not answer."""
     for pause in (0.2, 0.5, 1.0, 2.0, 4.0):
         try:
-            return list((await client.list(kind))["items"])
+            return await list_all(client, kind)
         except Unreachable:
             await asyncio.sleep(pause)
-    return list((await client.list(kind))["items"])
+    return await list_all(client, kind)
 
 
 async def _require_stopped(client: Client, namespace: str) -> None:
