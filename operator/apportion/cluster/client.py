@@ -106,9 +106,7 @@ class Client:
         self.credentials = Credentials(settings, token, clock=clock)
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=settings.connection_pool_maxsize, ssl=self.credentials.context
-            ),
+            connector=aiohttp.TCPConnector(limit=settings.connection_pool_maxsize),
             proxy=_proxy(settings),
             read_bufsize=_BUFFER,
         )
@@ -207,6 +205,7 @@ class Client:
                 params=query,
                 headers=await self._headers("application/json"),
                 timeout=limits,
+                ssl=self.credentials.context,
             ) as response:
                 if response.status == _UNAUTHORIZED and self.credentials.renew():
                     raise Unreachable(f"watch of {kind.plural}: the token has ended")
@@ -253,7 +252,12 @@ class Client:
                 async with (
                     asyncio.timeout_at(until),
                     self._session.request(
-                        method, f"{self.settings.host}{path}", params=query, data=data, headers=headers
+                        method,
+                        f"{self.settings.host}{path}",
+                        params=query,
+                        data=data,
+                        headers=headers,
+                        ssl=self.credentials.context,
                     ) as response,
                 ):
                     answer = await body_of(response, most)

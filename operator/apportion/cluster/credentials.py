@@ -33,7 +33,8 @@ class Credentials:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`token`: the file of the service account; None: `settings` say what is shown."""
-        self.context: Final = _context(settings)
+        self.context = _context(settings)
+        """That of the next connection: another one once the authorities have changed, so that former ones are trusted no more."""
         self._settings = settings
         self._file = token
         self._clock = clock
@@ -67,7 +68,7 @@ class Credentials:
         authorities = _text(self._settings.ssl_ca_cert)
         if authorities not in ("", self._authorities):
             try:
-                self.context.load_verify_locations(cadata=authorities)
+                self.context = _context(self._settings, authorities)
                 self._authorities = authorities
             except ssl.SSLError as error:
                 _log.warning("credentials.unreadable", file=self._settings.ssl_ca_cert, error=str(error))
@@ -92,8 +93,10 @@ def _text(file: Path | str | None) -> str:
     return found
 
 
-def _context(settings: Configuration) -> ssl.SSLContext:
-    made = ssl.create_default_context(cafile=settings.ssl_ca_cert)
+def _context(settings: Configuration, authorities: str = "") -> ssl.SSLContext:
+    """Return the context; `authorities`: PEM, empty: those of the file of the settings. Raises SSLError where they are none."""
+    trusted = {"cadata": authorities} if authorities else {"cafile": settings.ssl_ca_cert}
+    made = ssl.create_default_context(**trusted)
     if settings.cert_file:
         made.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
     if not settings.verify_ssl:
