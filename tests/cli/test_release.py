@@ -8,7 +8,6 @@ from testbed.controlplane import ControlPlane
 from testbed.installation import REPOSITORY
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
 async def release(cluster: ControlPlane, *options: str) -> tuple[int, str]:
@@ -73,12 +72,3 @@ async def test_a_partition_whose_agent_does_not_answer_is_named_and_dropped_only
     code, output = await release(control_plane, "--namespace", namespace, "--patience", "0.5", "--force")
     assert code == 0, output
     assert (await control_plane.api.items(PARTITIONS))[0] == []
-
-
-async def test_nothing_is_done_while_an_operator_acts(control_plane: ControlPlane, namespace: str) -> None:
-    """It would make anew what is removed."""
-    lease = {"metadata": {"name": "apportion-operator"}, "spec": {"holderIdentity": "somebody"}}
-    await control_plane.api.create(LEASE.format(namespace), lease)
-    code, output = await release(control_plane, "--namespace", namespace)
-    assert code == 1
-    assert "held by somebody: stop the operator first" in " ".join(output.split())
