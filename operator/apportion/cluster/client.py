@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
 from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, watch_event
-from apportion.cluster.credentials import Credentials
+from apportion.cluster.credentials import Again, Credentials
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -56,8 +57,17 @@ async def connect(
     of every write.
     Raises BrokenInput for a kubeconfig that is none, ApiError when there is no way to a server.
     """
-    settings = kubernetes.Configuration()
     _require_a_file(kubeconfig)
+    settings = await _settings_of(kubeconfig, context)
+    settings.connection_pool_maxsize = 64
+    token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
+    again = partial(_settings_of, kubeconfig, context) if kubeconfig is not None else None
+    return Client(settings, patience=patience, manager=manager, token=token, again=again)
+
+
+async def _settings_of(kubeconfig: Path | None, context: str | None) -> kubernetes.Configuration:
+    """Read a kubeconfig, which may run a plugin for a token, or the pod's service account. Raises ApportionError."""
+    settings = kubernetes.Configuration()
     try:
         if kubeconfig is not None:
             await config.load_kube_config(
@@ -77,9 +87,7 @@ async def connect(
     except (ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
         # The library that reads a kubeconfig takes its form for granted.
         raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
-    settings.connection_pool_maxsize = 64
-    token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
-    return Client(settings, patience=patience, manager=manager, token=token)
+    return settings
 
 
 def _require_a_file(kubeconfig: Path | None) -> None:
@@ -99,11 +107,12 @@ class Client:
         patience: float,
         manager: str,
         token: Path | None = None,
+        again: Again | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`token`: the file of the pod's service account, which is read anew; None: `settings` stay as they are."""
+        """`token`: the file of the pod's service account, which is read anew; `again` reads a kubeconfig anew; neither: `settings` stay as they are."""
         self.settings = settings
-        self.credentials = Credentials(settings, token, clock=clock)
+        self.credentials = Credentials(settings, token, again, clock=clock)
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=settings.connection_pool_maxsize),
@@ -199,15 +208,16 @@ class Client:
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
+        headers = await self._headers("application/json")
         try:
             async with self._session.get(
                 f"{self.settings.host}{kind.path()}",
                 params=query,
-                headers=await self._headers("application/json"),
+                headers=headers,
                 timeout=limits,
                 ssl=self.credentials.context,
             ) as response:
-                if response.status == _UNAUTHORIZED and self.credentials.renew():
+                if response.status == _UNAUTHORIZED and await self.credentials.renewed(headers):
                     raise Unreachable(f"watch of {kind.plural}: the token has ended")
                 if response.status >= 400:
                     raise error_of("GET", kind.path(), response, await response.read(), "list")
@@ -270,7 +280,7 @@ class Client:
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
                 return decoded(method, path, answer, form)
-            if response.status == _UNAUTHORIZED and self.credentials.renew():
+            if response.status == _UNAUTHORIZED and await self.credentials.renewed(headers):
                 headers |= await self.credentials.header()
                 continue
             refused = error_of(method, path, response, answer, form)
