@@ -140,11 +140,6 @@ class Client:
         path = kind.path(namespace=namespace)
         return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list", most=most)
 
-    async def names(self, kind: ResourceKind) -> Object:
-        """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
-        accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, form="list")
-
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
     ) -> Object:
@@ -208,7 +203,7 @@ class Client:
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
-        headers = await self._headers("application/json")
+        headers = await self._headers()
         try:
             async with self._session.get(
                 f"{self.settings.host}{kind.path()}",
@@ -226,8 +221,9 @@ class Client:
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
 
-    async def _headers(self, accept: str) -> dict[str, str]:
-        return {"Accept": accept, "User-Agent": self._manager, **await self.credentials.header()}
+    async def _headers(self) -> dict[str, str]:
+        own = {"Accept": "application/json", "User-Agent": self._manager}
+        return own | await self.credentials.header()
 
     async def _call(
         self,
@@ -236,7 +232,6 @@ class Client:
         *,
         body: object | None = None,
         content: str = "application/json",
-        accept: str = "application/json",
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
         form: Form = "object",
@@ -246,7 +241,7 @@ class Client:
 
         Raises Unreachable when it was certainly not carried out, Unanswered when that is not known.
         """
-        headers = await self._headers(accept)
+        headers = await self._headers()
         query = dict(params or {})
         if method in _WRITING:
             query["fieldManager"] = self._manager
