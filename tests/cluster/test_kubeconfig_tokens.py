@@ -59,12 +59,12 @@ def by_plugin(folder: Path) -> dict[str, Any]:
     return {"exec": {"apiVersion": api, "command": str(plugin), "interactiveMode": "Never"}}
 
 
-@pytest.mark.parametrize("way", ["plugin", "file"])
-async def test_a_token_that_has_ended_is_asked_for_anew(server: ApiServer, tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("kind", ["plugin", "file"])
+async def test_a_token_that_has_ended_is_asked_for_anew(server: ApiServer, tmp_path: Path, kind: str) -> None:
     """A plugin's lasts for a quarter of an hour: the page saw nothing after that until it was restarted."""
     token = tmp_path / "token"
     token.write_text("first")
-    user = by_plugin(tmp_path) if way == "plugin" else {"tokenFile": str(token)}
+    user = by_plugin(tmp_path) if kind == "plugin" else {"tokenFile": str(token)}
     server.fault = guard = Guard("first")
     async with await connect(config(tmp_path, server, user)) as one:
         reflector = Reflector(one, CLASSES, seen := Seen())

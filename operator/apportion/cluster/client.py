@@ -25,7 +25,7 @@ from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
 from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, watch_event
-from apportion.cluster.credentials import Again, Credentials
+from apportion.cluster.credentials import Credentials, Reread
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -61,8 +61,8 @@ async def connect(
     settings = await _settings_of(kubeconfig, context)
     settings.connection_pool_maxsize = 64
     token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
-    again = partial(_settings_of, kubeconfig, context) if kubeconfig is not None else None
-    return Client(settings, patience=patience, manager=manager, token=token, again=again)
+    reread = partial(_settings_of, kubeconfig, context) if kubeconfig is not None else None
+    return Client(settings, patience=patience, manager=manager, token=token, reread=reread)
 
 
 async def _settings_of(kubeconfig: Path | None, context: str | None) -> kubernetes.Configuration:
@@ -107,12 +107,12 @@ class Client:
         patience: float,
         manager: str,
         token: Path | None = None,
-        again: Again | None = None,
+        reread: Reread | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`token`: the file of the pod's service account, which is read anew; `again` reads a kubeconfig anew; neither: `settings` stay as they are."""
+        """`token`: the file of the pod's service account, which is read anew; `reread` reads a kubeconfig anew; neither: `settings` stay as they are."""
         self.settings = settings
-        self.credentials = Credentials(settings, token, again, clock=clock)
+        self.credentials = Credentials(settings, token, reread, clock=clock)
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=settings.connection_pool_maxsize),

@@ -25,7 +25,7 @@ _PAUSE: Final = 10.0
 """Seconds between two readings of a kubeconfig: each may run a program of others."""
 _LONGEST: Final = 30.0
 """Seconds that reading it may take: all requests wait for it."""
-Again = Callable[[], Awaitable[Configuration]]
+Reread = Callable[[], Awaitable[Configuration]]
 """Reads a kubeconfig anew. Raises ApportionError."""
 _log = structlog.get_logger()
 
@@ -37,11 +37,11 @@ class Credentials:
         self,
         settings: Configuration,
         token: Path | None = None,
-        again: Again | None = None,
+        reread: Reread | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`token`: the file of the service account; `again` reads a kubeconfig anew; neither: `settings` say what is shown."""
+        """`token`: the file of the service account; `reread` reads a kubeconfig anew; neither: `settings` say what is shown."""
         self.context = _context(settings)
         """That of the next connection: another one once the authorities have changed, so that former ones are trusted no more."""
         self._settings = settings
@@ -49,7 +49,7 @@ class Credentials:
         self._clock = clock
         self._read = clock()
         self._authorities = ""
-        self._again = again
+        self._reread = reread
         self._renewing = asyncio.Lock()
         self._asked = float("-inf")
         """When the kubeconfig was read anew."""
@@ -77,20 +77,20 @@ class Credentials:
         """Read anew what is shown, after a 401 for a request with these headers; says whether it is something else by now."""
         async with self._renewing:
             self.renew()
-            if self._again is not None and await self._is_shown(refused):
-                await self._read_again(self._again)
+            if self._reread is not None and await self._is_shown(refused):
+                await self._read_anew(self._reread)
             return not await self._is_shown(refused)
 
     async def _is_shown(self, headers: Mapping[str, str]) -> bool:
         return (await self.header()).get("Authorization") == headers.get("Authorization")
 
-    async def _read_again(self, again: Again) -> None:
+    async def _read_anew(self, reread: Reread) -> None:
         if self._clock() - self._asked < _PAUSE:
             return
         self._asked = self._clock()
         try:
             async with asyncio.timeout(_LONGEST):
-                found = (await again()).api_key.get("BearerToken")
+                found = (await reread()).api_key.get("BearerToken")
         except (ApportionError, TimeoutError) as error:
             _log.warning("credentials.unreadable", error=str(error) or f"no answer for {_LONGEST:.0f} s")
             return
