@@ -132,3 +132,57 @@ def test_an_object_that_cannot_be_read_is_left_out_and_the_others_count(tmp_path
     found = CliRunner().invoke(app, ["free", "--world", str(path)])
     assert found.exit_code == 2
     assert "metadata.uid: expected a string, found dict" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "key", "value", "said"),
+    [
+        ("ResourceClaim", "metadata", "namespace", 1, "metadata.namespace: expected a string, found int"),
+        ("Pod", "metadata", "annotations", ["a"], "team/holder: metadata.annotations: expected an object"),
+        ("Pod", "metadata", "ownerReferences", [1], "metadata.ownerReferences[0]: expected an object"),
+        (
+            "ResourceClaim",
+            "metadata",
+            "managedFields",
+            {},
+            "team/held: metadata.managedFields: expected a list",
+        ),
+        ("Pod", "spec", "containers", "main", "Pod team/holder: spec.containers: expected a list, found str"),
+        ("Pod", "spec", "volumes", [None], "spec.volumes[0]: expected an object, found nothing"),
+        (
+            "Pod",
+            "status",
+            "conditions",
+            1.5,
+            "Pod team/holder: status.conditions: expected a list, found float",
+        ),
+    ],
+)
+@pytest.mark.parametrize("option", [None, "--anonymize"])
+def test_an_object_that_no_snapshot_can_have_is_named(
+    tmp_path: Path, kind: str, part: str, key: str, value: object, said: str, option: str | None
+) -> None:
+    """Somebody has edited the file."""
+    world = two_cards().as_list()
+    [each] = [each for each in world["items"] if each["kind"] == kind]
+    each.setdefault(part, {})[key] = value
+    path = tmp_path / "w"
+    path.write_text(json.dumps(world))
+    options = [option] if option is not None else []
+    found = CliRunner().invoke(app, ["snapshot", *options, "--world", str(path)])
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert said in found.stderr
+
+
+def test_a_namespace_that_is_no_text_ends_every_command_with_one_sentence(tmp_path: Path) -> None:
+    """As a UID that is none."""
+    world = two_cards().as_list()
+    for each in world["items"]:
+        if each["kind"] == "ResourceClaim":
+            each["metadata"]["namespace"] = ["team"]
+    path = tmp_path / "w"
+    path.write_text(json.dumps(world))
+    for command in ("free", "status", "top", "snapshot"):
+        found = CliRunner().invoke(app, [command, "--world", str(path)])
+        assert found.exit_code == 2
+        assert "ResourceClaim held: metadata.namespace: expected a string, found list" in found.stderr

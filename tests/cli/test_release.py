@@ -9,7 +9,6 @@ from testbed.eventually import eventually
 from testbed.installation import REPOSITORY
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
 async def release(cluster: ControlPlane, *options: str) -> tuple[int, str]:
@@ -106,12 +105,3 @@ async def gated(cluster: ControlPlane, pods: str) -> bool:
         {"metadata": {"generateName": "p-"}, "spec": {"resourceClaims": uses, "containers": [container]}},
     )
     return bool(made["spec"].get("schedulingGates"))
-
-
-async def test_nothing_is_done_while_an_operator_acts(control_plane: ControlPlane, namespace: str) -> None:
-    """It would make anew what is removed."""
-    lease = {"metadata": {"name": "apportion-operator"}, "spec": {"holderIdentity": "somebody"}}
-    await control_plane.api.create(LEASE.format(namespace), lease)
-    code, output = await release(control_plane, "--namespace", namespace)
-    assert code == 1
-    assert "held by somebody: stop the operator first" in " ".join(output.split())

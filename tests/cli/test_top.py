@@ -1,5 +1,6 @@
 """`apportion top`: one picture without a terminal; on a terminal a new one for each change, until Ctrl-C."""
 
+import asyncio
 import os
 import pty
 import signal
@@ -10,12 +11,16 @@ from pathlib import Path
 
 import pytest
 import typer
+from aiohttp import web
 from typer.testing import CliRunner
 
 from apportion.cli.answers.top import top
+from apportion.cluster.kinds import NODES, SLICES
 from testbed.installation import REPOSITORY
+from tests.cli.test_release_in_use import config
 from tests.cli.worlds import profile_request, two_cards
-from tests.observedcluster import request
+from tests.cluster.apiserver import ApiServer, failed
+from tests.observedcluster import ObservedCluster, request
 
 app = typer.Typer()
 app.command()(top)
@@ -47,13 +52,7 @@ def test_on_a_terminal_it_follows_the_cluster_until_it_is_interrupted(tmp_path: 
     """A claim that begins to wait is seen in the next picture; Ctrl-C is no error."""
     cluster = two_cards()
     path = cluster.write(tmp_path / "w")
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "apportion", "top", "--world", path, "--interval", "1"],
-        stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
-    )  # fmt: skip
-    os.close(theirs)
+    process, ours = _on_a_terminal("--world", str(path))
     seen = _until(ours, b"Ctrl-C ends it")
     assert b"late" not in seen
     cluster.wait_for("late", profile_request("7g.80gb", count=2))
@@ -63,6 +62,42 @@ def test_on_a_terminal_it_follows_the_cluster_until_it_is_interrupted(tmp_path: 
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     os.close(ours)
+
+
+@pytest.mark.slow
+async def test_a_server_that_does_not_answer_for_a_moment_ends_nothing(tmp_path: Path) -> None:
+    """The last picture stays, with the reason, which was on the screen that goes with the command; then there is a new one."""
+
+    def version(request: web.Request) -> web.Response | None:
+        return web.json_response({"major": "1", "minor": "37"}) if request.path == "/version" else None
+
+    async with ApiServer().serving() as server:
+        server.fault = version
+        process, ours = _on_a_terminal("--kubeconfig", str(config(tmp_path, server)))
+        await asyncio.to_thread(_until, ours, b"Ctrl-C ends it")
+        server.fault = lambda _: failed(500, "etcdserver: leader changed")
+        seen = await asyncio.to_thread(_until, ours, b"leader changed")
+        assert b"no slice publishes a device" in seen
+        made = ObservedCluster()
+        server.put(NODES, made.node("n1"))
+        server.put(SLICES, made.slice("n1", "s", {"devices": [{"name": "gpu-0"}]}, 1))
+        server.fault = version
+        await asyncio.to_thread(_until, ours, b"n1")
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(process.wait, 30) == 0
+        os.close(ours)
+
+
+def _on_a_terminal(*options: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Begin it on a terminal; returns the other end of that, too."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "apportion", "top", *options, "--interval", "1"],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+    )  # fmt: skip
+    os.close(theirs)
+    return process, ours
 
 
 def _until(terminal: int, text: bytes, within: float = 60.0) -> bytes:

@@ -229,6 +229,25 @@ def test_what_is_served_says_where_and_what_would_be_served_says_so(tmp_path: Pa
     assert answer(tmp_path, cluster, "claim", "soon")["reason"] == "Fits"
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"status": {"phase": "Succeeded"}}, "has ended"),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
+    ],
+)
+def test_a_pod_whose_claim_went_with_its_end_waits_for_nothing(
+    tmp_path: Path, change: Json, said: str
+) -> None:
+    """Controller-manager deletes the claim of a pod that has ended, and makes no other one."""
+    cluster = two_cards()
+    raw = cluster.pod("over", "gone", spec={"nodeName": "n1"})
+    cluster.see(PODS, {**raw, **change, "metadata": raw["metadata"] | change.get("metadata", {})})
+    found = answer(tmp_path, cluster, "pod", "over")
+    assert found["reason"] == "NotReady"
+    assert found["message"] == f"pod team/over {said}, and its claim for gone is gone"
+
+
 def test_a_name_that_is_not_there_ends_with_1_and_a_suggestion(tmp_path: Path) -> None:
     """As kubectl does, and with what was probably meant."""
     result = ask(tmp_path, two_cards(), "claim", "hold")

@@ -152,6 +152,32 @@ async def test_authorities_are_read_anew(file: Path, tmp_path: Path) -> None:
             await one.get(CLASSES, "c")
 
 
+@pytest.mark.parametrize("latter", ["replaced", "half written"])
+async def test_an_authority_that_the_file_has_no_more_is_trusted_no_more(
+    file: Path, tmp_path: Path, latter: str
+) -> None:
+    """Its key may have become known, which is why it was exchanged; a file that is no certificate changes nothing."""
+    former, others = Authority(tmp_path / "former"), Authority(tmp_path / "others")
+    pair = former.serving()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    authorities = tmp_path / "ca.crt"
+    authorities.write_bytes(former.certificate.read_bytes())
+    clock = Clock()
+    async with listening(context) as port:
+        settings = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(authorities))
+        async with Client(settings, patience=5.0, manager="test", token=file, clock=clock) as one:
+            await one.get(CLASSES, "c")
+            after = others.certificate.read_bytes()
+            authorities.write_bytes(after if latter == "replaced" else after[:80])
+            clock.now += PERIOD
+            if latter == "replaced":
+                with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+                    await one.get(CLASSES, "c")
+            else:
+                await one.get(CLASSES, "c")
+
+
 @asynccontextmanager
 async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
     """Answer everything with an empty object over TLS."""

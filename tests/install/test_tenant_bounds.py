@@ -16,6 +16,7 @@ from tests.install.supportedversions import OnDefault, OnOldest
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 RANK_TABLE = "apportion.dev/hccl-rank-table"
+GUARD = "apportion.dev/guard"
 GATES = [{"name": "example.com/other"}, {"name": "apportion.dev/allocation"}]
 POD: Json = {
     "containers": [{"name": "main", "image": "none"}],
@@ -169,8 +170,8 @@ class TenantBounds:
         await _reserve(tenant, path, "gpu.example.com")
         await tenant.user.patch(path, {"metadata": {"finalizers": []}})
 
-    async def test_a_component_forbids_tolerations_without_a_key(self, tenant: Tenant) -> None:
-        """They open the guard; the policy is not part of the base."""
+    async def test_a_component_forbids_tolerations_of_the_guard(self, tenant: Tenant) -> None:
+        """By its key, or without any: kube-scheduler allocates past the operator then; the policy is not part of the base."""
         await make_claim(tenant.cluster, tenant.namespace)
         keyless = _claim({"operator": "Exists"})
         await tenant.user.create(tenant.claims, keyless, dryRun="All")
@@ -182,6 +183,11 @@ class TenantBounds:
                 await tenant.user.create(tenant.templates, template)
             with refused("needs a key"):
                 await tenant.user.create(tenant.claims, _first_available({"operator": "Exists"}))
+            for guard in ({"key": GUARD, "operator": "Exists"}, {"key": GUARD}):
+                with refused("may not be apportion.dev/guard"):
+                    await tenant.user.create(tenant.claims, _claim(guard))
+                with refused("may not be apportion.dev/guard"):
+                    await tenant.user.create(tenant.claims, _first_available(guard))
             await tenant.user.create(tenant.claims, _claim({"operator": "Exists", "key": "example.com/own"}))
             await tenant.user.create(tenant.claims, {"metadata": {"generateName": "c-"}, "spec": CLAIM_SPEC})
         finally:

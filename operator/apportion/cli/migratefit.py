@@ -26,8 +26,6 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 
-MOST_PODS = 256
-"""Pods of one workload that are placed; more are not looked at."""
 _TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 
 
@@ -36,7 +34,7 @@ class Fit:
     """What became of a workload."""
 
     wanted: int
-    """How many pods were tried."""
+    """How many pods the workload has."""
     nodes: Mapping[str, int]
     """How many pods each node would take."""
     blocked: tuple[str, ...] = ()
@@ -59,26 +57,32 @@ class Rehearsal:
 
     def place(self, plan: Plan) -> Fit:
         """Place the pods of a workload. Raises BrokenInput for a pod that cannot be read."""
-        wanted = min(plan.workload.pods, MOST_PODS)
+        wanted = plan.workload.pods
         if plan.blocked:
             return Fit(wanted, {}, plan.blocked)
         missing = sorted({ask.device_class for ask in plan.asks} - self.snapshot.managed.known)
         if missing:
             return Fit(wanted, {}, (f"DeviceClass {', '.join(missing)} does not exist: install apportion",))
         pod, claims = self._pod(plan), self._claims(plan)
+        candidates, reasons = self._candidates(pod)
         nodes: Counter[str] = Counter()
         for _ in range(wanted):
-            placed, reason = self._place_one(pod, claims)
+            if not candidates:
+                counts = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+                return Fit(wanted, nodes, (f"no node can take the pod: {counts or 'there are no nodes'}",))
+            placed, reason = self._place_one(pod, claims, candidates)
             if placed is None:
                 return Fit(wanted, nodes, (reason,))
             nodes[placed] += 1
+            node = self.snapshot.node(placed)
+            if node is not None and (reason := self._short(node, pod)):
+                candidates -= {placed}
+                reasons[reason] += 1
         return Fit(wanted, nodes)
 
-    def _place_one(self, pod: Pod, claims: tuple[Claim, ...]) -> tuple[str | None, str]:
-        candidates, reasons = self._candidates(pod)
-        if not candidates:
-            counts = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-            return None, f"no node can take the pod: {counts or 'there are no nodes'}"
+    def _place_one(
+        self, pod: Pod, claims: tuple[Claim, ...], candidates: frozenset[str]
+    ) -> tuple[str | None, str]:
         state, snapshot = self.snapshot.state, self.snapshot
         taken = {node: HostResources.of(used) for node, used in self._taken.items()}
         host = HostDemand(HostResources.of(pod.requests), taken)

@@ -19,7 +19,7 @@ from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE, 
 from apportion.cli import document
 from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
-from apportion.cluster.client import JSON_PATCH, Client
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import (
     ADMISSION_BINDINGS,
     CLAIMS,
@@ -30,14 +30,22 @@ from apportion.cluster.kinds import (
     SLICES,
     ResourceKind,
 )
+from apportion.cluster.listing import list_all
 from apportion.dra.claim import PROTECTION_FINALIZER
-from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
+from apportion.errors import ApiError, BrokenInput, Missing, Overtaken, Unreachable
+from apportion.settings import LeaseSettings
 
 Object = dict[str, Any]
 _GATING = ("extended-resources.apportion.dev", "gate.apportion.dev")
 """MutatingAdmissionPolicyBindings by which pods come to wait for the operator."""
 _SETTLED = 2.0
 """Seconds after which no API server goes on by a binding that was deleted: each reads them once a second."""
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between tries."""
+_LOOK = 0.25
+"""Seconds between two looks at the lease."""
+_RENEWALS = 3
+"""Renewals of the lease after which its holder acts; one that is about to stop may renew it, too."""
 
 
 def release(
@@ -75,7 +83,7 @@ async def _release(
     console: Console,
 ) -> list[str]:
     async with await connect_as_user(kubeconfig, context, "apportion-release") as client:
-        await _require_stopped(client, namespace)
+        await _require_stopped(client, namespace, console)
         await _end_gating(client)
         gates = await _each(client, _gated, _open)
         finalizers = await _each(client, _kept, _drop)
@@ -96,25 +104,47 @@ async def _release(
 
 async def _list(client: Client, kind: ResourceKind) -> list[Object]:
     """List a kind; retries for some seconds while the server does not answer."""
-    for pause in (0.2, 0.5, 1.0, 2.0, 4.0):
+    for pause in _PAUSES:
         try:
-            return list((await client.list(kind))["items"])
+            return await list_all(client, kind)
         except Unreachable:
             await asyncio.sleep(pause)
-    return list((await client.list(kind))["items"])
+    return await list_all(client, kind)
 
 
-async def _require_stopped(client: Client, namespace: str) -> None:
-    """Raise ApiError while an operator holds the lease: it would create again what is removed here."""
-    try:
-        lease = await client.get(LEASES, "apportion-operator", namespace=namespace)
-    except Missing:
-        return
-    if (lease.get("spec") or {}).get("holderIdentity"):
-        raise ApiError(
-            f"lease {namespace}/apportion-operator is held by {lease['spec']['holderIdentity']}: stop the operator first"
-            f" (kubectl -n {namespace} scale deployment apportion-operator --replicas=0)"
-        )
+async def _require_stopped(client: Client, namespace: str, console: Console) -> None:
+    """Wait until no operator holds the lease, or it is over by our own clock: one that was killed has not released it.
+
+    Raises ApiError while one renews it: it would create again what is removed here.
+    """
+    version, since, renewals = "", 0.0, -1
+    while True:
+        try:
+            lease = await client.get(LEASES, "apportion-operator", namespace=namespace)
+        except Missing:
+            return
+        spec, now = lease.get("spec") or {}, time.monotonic()
+        holder = spec.get("holderIdentity")
+        if not holder:
+            return
+        if lease["metadata"]["resourceVersion"] != version:
+            version, since, renewals = lease["metadata"]["resourceVersion"], now, renewals + 1
+        held = f"lease {namespace}/apportion-operator is held by {holder}"
+        if renewals == _RENEWALS:
+            raise ApiError(
+                f"{held}: stop the operator first"
+                f" (kubectl -n {namespace} scale deployment apportion-operator --replicas=0)"
+            )
+        term = float(spec.get("leaseDurationSeconds") or LeaseSettings().duration)
+        if now - since > term:
+            return
+        if not renewals and since == now:
+            console.print(
+                f"{held}: waiting for its end, {term:.0f} s at most if the operator has stopped",
+                markup=False,
+                highlight=False,
+            )
+        await asyncio.sleep(_LOOK)
 
 
 async def _end_gating(client: Client) -> None:
@@ -136,13 +166,27 @@ async def _each(
     find: Callable[[Client], Awaitable[list[Object]]],
     act: Callable[[Client, Object], Awaitable[None]],
 ) -> int:
-    found = await find(client)
-    for item in found:
-        try:
-            await act(client, item)
-        except Missing:
-            continue
-    return len(found)
+    """Act on all that is found, once more on what others wrote meanwhile and after a request that was not answered; returns how many there were."""
+    done = 0
+    for pause in _PAUSES:
+        failed: ApiError | None = None
+        for item in await find(client):
+            try:
+                await act(client, item)
+                done += 1
+            except Missing:
+                continue
+            except Overtaken as error:
+                failed = error
+            except Unreachable as error:
+                failed = error
+                break
+        if failed is None:
+            break
+        if pause == _PAUSES[-1]:
+            raise failed
+        await asyncio.sleep(pause)
+    return done
 
 
 async def _gated(client: Client) -> list[Object]:
@@ -153,11 +197,13 @@ async def _gated(client: Client) -> list[Object]:
 
 
 async def _open(client: Client, pod: Object) -> None:
-    names = [gate["name"] for gate in pod["spec"]["schedulingGates"]]
-    at = f"/spec/schedulingGates/{names.index(GATE)}"
-    body = [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
     metadata = pod["metadata"]
-    await client.patch(PODS, metadata["name"], body, namespace=metadata["namespace"], how=JSON_PATCH)
+    rest = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != GATE]
+    body = {
+        "metadata": {"resourceVersion": metadata["resourceVersion"]},
+        "spec": {"schedulingGates": rest},
+    }
+    await client.patch(PODS, metadata["name"], body, namespace=metadata["namespace"])
 
 
 async def _kept(client: Client) -> list[Object]:

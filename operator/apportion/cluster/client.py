@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
 from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, watch_event
-from apportion.cluster.credentials import Credentials
+from apportion.cluster.credentials import Credentials, Reread
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, BrokenInput, Missing, Unanswered, Unreachable
 
@@ -56,8 +57,17 @@ async def connect(
     of every write.
     Raises BrokenInput for a kubeconfig that is none, ApiError when there is no way to a server.
     """
-    settings = kubernetes.Configuration()
     _require_a_file(kubeconfig)
+    settings = await _settings_of(kubeconfig, context)
+    settings.connection_pool_maxsize = 64
+    token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
+    reread = partial(_settings_of, kubeconfig, context) if kubeconfig is not None else None
+    return Client(settings, patience=patience, manager=manager, token=token, reread=reread)
+
+
+async def _settings_of(kubeconfig: Path | None, context: str | None) -> kubernetes.Configuration:
+    """Read a kubeconfig, which may run a plugin for a token, or the pod's service account. Raises ApportionError."""
+    settings = kubernetes.Configuration()
     try:
         if kubeconfig is not None:
             await config.load_kube_config(
@@ -77,9 +87,7 @@ async def connect(
     except (ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
         # The library that reads a kubeconfig takes its form for granted.
         raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
-    settings.connection_pool_maxsize = 64
-    token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
-    return Client(settings, patience=patience, manager=manager, token=token)
+    return settings
 
 
 def _require_a_file(kubeconfig: Path | None) -> None:
@@ -99,16 +107,15 @@ class Client:
         patience: float,
         manager: str,
         token: Path | None = None,
+        reread: Reread | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`token`: the file of the pod's service account, which is read anew; None: `settings` stay as they are."""
+        """`token`: the file of the pod's service account, which is read anew; `reread` reads a kubeconfig anew; neither: `settings` stay as they are."""
         self.settings = settings
-        self.credentials = Credentials(settings, token, clock=clock)
+        self.credentials = Credentials(settings, token, reread, clock=clock)
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=settings.connection_pool_maxsize, ssl=self.credentials.context
-            ),
+            connector=aiohttp.TCPConnector(limit=settings.connection_pool_maxsize),
             proxy=_proxy(settings),
             read_bufsize=_BUFFER,
         )
@@ -132,11 +139,6 @@ class Client:
         """
         path = kind.path(namespace=namespace)
         return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list", most=most)
-
-    async def names(self, kind: ResourceKind) -> Object:
-        """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
-        accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE, form="list")
 
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
@@ -201,14 +203,16 @@ class Client:
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
+        headers = await self._headers()
         try:
             async with self._session.get(
                 f"{self.settings.host}{kind.path()}",
                 params=query,
-                headers=await self._headers("application/json"),
+                headers=headers,
                 timeout=limits,
+                ssl=self.credentials.context,
             ) as response:
-                if response.status == _UNAUTHORIZED and self.credentials.renew():
+                if response.status == _UNAUTHORIZED and await self.credentials.renewed(headers):
                     raise Unreachable(f"watch of {kind.plural}: the token has ended")
                 if response.status >= 400:
                     raise error_of("GET", kind.path(), response, await response.read(), "list")
@@ -217,8 +221,9 @@ class Client:
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
 
-    async def _headers(self, accept: str) -> dict[str, str]:
-        return {"Accept": accept, "User-Agent": self._manager, **await self.credentials.header()}
+    async def _headers(self) -> dict[str, str]:
+        own = {"Accept": "application/json", "User-Agent": self._manager}
+        return own | await self.credentials.header()
 
     async def _call(
         self,
@@ -227,7 +232,6 @@ class Client:
         *,
         body: object | None = None,
         content: str = "application/json",
-        accept: str = "application/json",
         params: Mapping[str, str] | None = None,
         patience: float = 0.0,
         form: Form = "object",
@@ -237,7 +241,7 @@ class Client:
 
         Raises Unreachable when it was certainly not carried out, Unanswered when that is not known.
         """
-        headers = await self._headers(accept)
+        headers = await self._headers()
         query = dict(params or {})
         if method in _WRITING:
             query["fieldManager"] = self._manager
@@ -253,7 +257,12 @@ class Client:
                 async with (
                     asyncio.timeout_at(until),
                     self._session.request(
-                        method, f"{self.settings.host}{path}", params=query, data=data, headers=headers
+                        method,
+                        f"{self.settings.host}{path}",
+                        params=query,
+                        data=data,
+                        headers=headers,
+                        ssl=self.credentials.context,
                     ) as response,
                 ):
                     answer = await body_of(response, most)
@@ -266,7 +275,7 @@ class Client:
             metrics.note_request(method, path, str(response.status), loop.time() - began)
             if response.status < 400:
                 return decoded(method, path, answer, form)
-            if response.status == _UNAUTHORIZED and self.credentials.renew():
+            if response.status == _UNAUTHORIZED and await self.credentials.renewed(headers):
                 headers |= await self.credentials.header()
                 continue
             refused = error_of(method, path, response, answer, form)

@@ -32,7 +32,8 @@ _RELEASED = 1
 """Seconds that a lease lasts whose holder has released it, as client-go writes them; one that was emptied by others keeps its term."""
 _REST = 2.0
 """Terms for which a replica that gave the lease back does not try again."""
-
+_LOGGED = 60.0
+"""Seconds between two log lines about tries that failed."""
 
 Tell = Callable[[Callable[[], None]], object]
 """Calls a function in the event loop of the tasks that wait for `gained` and `lost`."""
@@ -85,6 +86,10 @@ class Lease:
         self._record: Object | None = None
         """The Lease as we last wrote it, while we lead."""
         self._rests_until = float("-inf")
+        self._overtaken = 0
+        """Tries in a row at which another one was first, or a webhook refused with the status of that (409)."""
+        self._logged = float("-inf")
+        """When a try was last logged that failed, and none has succeeded since."""
         self._observed: tuple[str, float] | None = None
         """Version of another's record, empty if it was deleted, and when it was first seen."""
         self._term = 0.0
@@ -139,7 +144,9 @@ class Lease:
     async def _attempt(self, client: Client) -> None:
         asked = self._clock()
         try:
-            if await self._take(client):
+            takes = await self._take(client)
+            self._overtaken, self._logged = 0, float("-inf")
+            if takes:
                 self._until = asked + self._duration
                 if self._since is None:
                     self._since = asked
@@ -148,10 +155,19 @@ class Lease:
                     self._tell(self._say_gained)
             elif self._since is not None:
                 self._lose("taken by another replica")
-        except Overtaken:
-            return
+        except Overtaken as error:
+            self._overtaken += 1
+            # Who is overtaken by another replica finds the Lease taken at the next try.
+            if self._overtaken > 1:
+                self._say("lease.refused", error)
         except ApiError as error:
-            _log.warning("lease.unreachable", error=str(error))
+            self._say("lease.unreachable", error)
+
+    def _say(self, event: str, error: ApiError) -> None:
+        """Log a try that failed, once in a while: a follower tries twice a second."""
+        if self._clock() - self._logged >= _LOGGED:
+            self._logged = self._clock()
+            _log.warning(event, error=str(error))
 
     async def _take(self, client: Client) -> bool:
         if self._record is not None:

@@ -158,8 +158,8 @@ def foreign(recorder: Recorder, claim: Claim) -> None:
     recorder.warning(
         about_claim(claim),
         "ForeignAllocation",
-        f"allocated by {claim.allocated_by or 'an unknown writer'}, past the guard taint (a toleration without a key"
-        " opens it); the devices are counted and served",
+        f"allocated by {claim.allocated_by or 'an unknown writer'}, past the guard taint (a toleration of it, or"
+        " without a key, opens it); the devices are counted and served",
     )
 
 

@@ -49,6 +49,10 @@ def pod_situation(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Situati
         if entry.needless:
             continue
         claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+        if claim is None and (pod.finished or pod.deleting):
+            over = "has ended" if pod.finished else "is being deleted"
+            text = f"pod {pod.key} {over}, and its claim for {entry.name} is gone"
+            return Situation((), reason=Reason("NotReady", text))
         if claim is None:
             what = (
                 f"ResourceClaim {pod.namespace}/{entry.claim} does not exist"

@@ -1,9 +1,11 @@
 """`apportion top`: the cluster as it changes.
 
 In: a cluster, live or from a file. Out: on a terminal a picture that is drawn anew every few seconds until Ctrl-C: what is left, the map of
-the cards, the demands that have waited longest; elsewhere one such picture. Exit status: 0 shown, 2 bad input.
+the cards, the demands that have waited longest; elsewhere one such picture. Where the cluster cannot be read for a while the last picture stays, with
+the reason. Exit status: 0 shown, 2 bad input, or no cluster at the beginning.
 """
 
+import textwrap
 import time
 from collections.abc import Sequence
 from io import StringIO
@@ -19,8 +21,18 @@ from apportion.cli.answers.cards import cards
 from apportion.cli.answers.counts import counts_of
 from apportion.cli.answers.left import left_of
 from apportion.cli.answers.output import say, table
-from apportion.cli.world.options import Context, Drivers, File, Kubeconfig, Schedulers, Source, open_world
+from apportion.cli.world.options import (
+    Context,
+    Drivers,
+    File,
+    Kubeconfig,
+    Schedulers,
+    Source,
+    open_world,
+    read_world,
+)
 from apportion.cli.world.world import World
+from apportion.errors import ApportionError
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import waiting_demands
 
@@ -45,10 +57,15 @@ def top(
         draw(console, open_world(source))
         return
     try:
+        shown, error = open_world(source), ""
         with Live(console=console, auto_refresh=False, screen=True) as live:
             while True:
-                live.update(_frame(console, open_world(source), interval), refresh=True)
+                live.update(_frame(console, shown, interval, error), refresh=True)
                 time.sleep(interval)
+                try:
+                    shown, error = read_world(source), ""
+                except ApportionError as found:
+                    error = f"Not read since, which is tried again: {found}"
     except KeyboardInterrupt:
         return
 
@@ -66,16 +83,17 @@ def draw(console: Console, world: World) -> None:
         _draw_queue(console, demands)
 
 
-def _frame(console: Console, world: World, interval: float) -> Text:
-    """Return one picture that fits the terminal, and how to end it; what does not fit is counted."""
+def _frame(console: Console, world: World, interval: float, error: str) -> Text:
+    """Return one picture that fits the terminal, and how to end it; what does not fit is counted. `error`: why it is not the present one."""
     # A console of its own: what is written to that of the picture on the screen is drawn around it.
     written = StringIO()
     draw(Console(file=written, force_terminal=True, width=console.width, highlight=False), world)
     lines = written.getvalue().splitlines()
-    room = max(1, console.height - 2)
+    said = textwrap.wrap(error, console.width)
+    room = max(1, console.height - 2 - len(said))
     rest = len(lines) - room
     more = f"{rest} more lines: `apportion status` has them. " if rest > 0 else ""
-    return Text.from_ansi("\n".join((*lines[:room], f"{more}Every {interval:g} s; Ctrl-C ends it.")))
+    return Text.from_ansi("\n".join((*lines[:room], *said, f"{more}Every {interval:g} s; Ctrl-C ends it.")))
 
 
 def _draw_queue(console: Console, demands: Sequence[WaitingDemand]) -> None:

@@ -5,13 +5,14 @@ are left out; so are volumes and DeviceHolds that the user may not read, as the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.listing import list_all
 from apportion.cluster.serverversion import require_version
 from apportion.dra.reading import Json
 from apportion.errors import ApiError, BrokenInput, Missing
@@ -52,20 +53,19 @@ async def _read(
 ) -> tuple[list[Json], list[Json], str]:
     async with await connect_as_user(kubeconfig, context, "apportion-cli") as client:
         major, minor = await require_version(client)
-        found = [each for kind in DECIDING async for each in _list(client, kind)]
-        more = [each for kind in further async for each in _list(client, kind, namespace)]
+        found = [each for kind in DECIDING for each in await _list(client, kind)]
+        more = [each for kind in further for each in await _list(client, kind, namespace)]
         return found, more, f"{major}.{minor}"
 
 
-async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> AsyncIterator[Json]:
-    """Yield the objects of a kind; items of a list say neither kind nor version."""
+async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list[Json]:
+    """Return the objects of a kind; items of a list say neither kind nor version."""
     try:
-        listed = await client.list(kind, namespace=namespace)
+        listed = await list_all(client, kind, namespace=namespace)
     except Missing:
-        return
+        return []
     except ApiError as error:
         if error.status == _FORBIDDEN and kind in _NOT_NEEDED:
-            return
+            return []
         raise
-    for each in listed["items"]:
-        yield {"apiVersion": kind.api_version, "kind": kind.name, **each}
+    return [{"apiVersion": kind.api_version, "kind": kind.name, **each} for each in listed]

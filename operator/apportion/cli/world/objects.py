@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from apportion.cli import document
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
+from apportion.dra import reading
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
@@ -34,12 +35,12 @@ def kind_of(raw: Json) -> ResourceKind | None:
 
 
 def key_of(raw: Json) -> Key:
-    """Return which object this is. Raises BrokenInput for one without a name."""
+    """Return which object this is. Raises BrokenInput for one without a name, or with a namespace that is no text."""
     kind, metadata = str(raw.get("kind")), raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(name, str):
         raise BrokenInput(f"a {kind} has no name", field="metadata.name")
-    return Key(kind, str(metadata.get("namespace") or ""), name)
+    return Key(kind, reading.text(metadata, "namespace", at=f"{kind} {name}: metadata", default=""), name)
 
 
 def objects_of(file: Path) -> list[Json]:

@@ -73,21 +73,26 @@ def open_world(source: Source) -> World:
     """
     keep_quiet()
     try:
-        if source.file is not None:
-            objects, version = contents_of(source.file)
-        else:
-            objects, _, version = read_live(source.kubeconfig, context=source.context)
-        if source.without:
-            objects = without_nodes(objects, source.without)
-        for text in source.added or ():
-            count, name = _added(text)
-            objects = with_nodes_like(objects, count, name)
-        world = World(objects, version, frozenset(source.schedulers or ()), frozenset(source.drivers or ()))
+        world = read_world(source)
     except ApportionError as error:
         raise document.refuse(str(error)) from None
     for found in world.unreadable():
         typer.echo(f"left out: {found}", err=True)
     return world
+
+
+def read_world(source: Source) -> World:
+    """Return the world that the options lead to, as it is now. Raises ApportionError."""
+    if source.file is not None:
+        objects, version = contents_of(source.file)
+    else:
+        objects, _, version = read_live(source.kubeconfig, context=source.context)
+    if source.without:
+        objects = without_nodes(objects, source.without)
+    for text in source.added or ():
+        count, name = _added(text)
+        objects = with_nodes_like(objects, count, name)
+    return World(objects, version, frozenset(source.schedulers or ()), frozenset(source.drivers or ()))
 
 
 def keep_quiet() -> None:
