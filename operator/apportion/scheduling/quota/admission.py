@@ -5,7 +5,7 @@ that waits for its quota costs a pass one look-up: nothing is asked of the alloc
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from apportion import metrics
@@ -17,12 +17,14 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import Device
 from apportion.quota.charge import charges
-from apportion.quota.least import least, possible
+from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
 from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.quota.parts import parts_within
@@ -32,24 +34,6 @@ TRIES = 8
 """How often a demand is asked about anew for each resource of its quota, with less of what was too much."""
 RENEWED = 300.0
 """Seconds after which the Event of a demand that waits for its quota is renewed."""
-MOST_KEPT = 4096
-"""Answers that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What the limits leave of claims, as long as the use is the same."""
-
-    use: QuotaUse
-    version: int
-    kept: object
-    """What the key stands for, so that no other object gets its identity."""
-    excess: Excess | None
-    whole: bool = True
-    """Whether every alternative is left."""
-
-    def holds(self, use: QuotaUse) -> bool:
-        return self.use is use and self.version == use.version
 
 
 class Admission:
@@ -66,9 +50,8 @@ class Admission:
         """Says of a demand (key) that no node could serve it even if everything were free: nobody has to stand back behind it."""
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
-        self._answers: dict[tuple[int, ...], _Answer] = {}
-        """By the identities of use and requests, and whether devices give shares."""
-        self._refused: dict[object, tuple[_Answer, int]] = {}
+        self._answers = LimitAnswers()
+        self._refused: dict[object, tuple[LimitAnswer, int]] = {}
         """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch."""
 
     # Following. -------------------------------------------------------------------------------------------------
@@ -143,25 +126,24 @@ class Admission:
         if refused is not None and refused.holds(use) and epoch == self._snapshot.retry_epoch:
             raise OverLimit(refused.excess)
         self.over.pop(demand.key, None)
-        if answer.whole:
-            return demand
-        left = possible(demand.asked, use, shares=self.shares)
-        if isinstance(left, Excess):
-            raise OverLimit(left)
-        return replace(demand, asked=left)
+        return self._answers.left(demand, use, shares=self.shares)
 
-    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> _Answer:
-        key = id(use), self.shares, *[id(claim.slots) for claim in demand.asked]
-        known = self._answers.get(key)
-        if known is None or not known.holds(use):
-            found = possible(demand.asked, use, shares=self.shares)
-            kept = [claim.slots for claim in demand.asked]
-            excess = found if isinstance(found, Excess) else None
-            known = _Answer(use, use.version, kept, excess, whole=found is demand.asked)
-            if len(self._answers) >= MOST_KEPT:
-                self._answers.clear()
-            self._answers[key] = known
-        return known
+    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> LimitAnswer:
+        return self._answers.of(demand, use, shares=self.shares)
+
+    def left_of(self, head: WaitingDemand | WaitingGroup) -> WaitingDemand | WaitingGroup:
+        """Return a demand or group without the alternatives that are beyond a limit; as it is, if nothing is left, or nobody knows."""
+        demands = head.demands if isinstance(head, WaitingGroup) else (head,)
+        try:
+            use = self.use(demands[0].claims[0].namespace)
+        except OverLimit:
+            return head
+        if use is None:
+            return head
+        left = tuple(self._answers.left(each, use, shares=self.shares) for each in demands)
+        if all(mine is theirs for mine, theirs in zip(left, demands, strict=True)):
+            return head
+        return replace(head, demands=left) if isinstance(head, WaitingGroup) else left[0]
 
     @property
     def shares(self) -> bool:
@@ -203,7 +185,7 @@ class Admission:
         if shape is not None:
             if len(self._refused) >= MOST_KEPT:
                 self._refused.clear()
-            answer = _Answer(use, use.version, shape, first)
+            answer = LimitAnswer(use, use.version, shape, first)
             self._refused[use.name, shape] = answer, self._snapshot.retry_epoch
         raise OverLimit(first)
 
