@@ -14,9 +14,10 @@ from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.holders import ClaimsByNode
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
-from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.searchturns import SHARE
 from apportion.scheduling.waiting import WaitingDemand
 

@@ -152,12 +152,6 @@ class Admission:
 
     # After devices were chosen. -----------------------------------------------------------------------------------
 
-    def check_chosen(self, demand: WaitingDemand, decision: Decision) -> None:
-        """Raise OverLimit where the devices that were chosen for a demand exceed a limit."""
-        use = self.use(demand.claims[0].namespace)
-        if use is not None and (excess := self._excess(use, demand, decision)) is not None:
-            raise OverLimit(excess)
-
     def within(
         self,
         demand: WaitingDemand,
