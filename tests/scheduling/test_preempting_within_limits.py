@@ -69,6 +69,33 @@ async def test_a_pod_goes_that_has_what_the_limit_leaves(
     assert "w" in made.world.places()
 
 
+@pytest.mark.parametrize("wanted", [EITHER, request("gpu")])
+async def test_a_pod_goes_though_a_device_is_free_that_the_limit_rules_out(
+    unanswered: Client, wanted: Json
+) -> None:
+    """What the limit leaves is used by others."""
+    made = _cluster(unanswered, {"model": "h100"}, h100=1, a100=1)
+    ends(made.world, "h100-0")
+    made.world.claim("w", wanted, namespace="a")
+    made.world.pod("w", "w", gates=(GATE,), spec={"priority": 9}, namespace="a")
+    await made.passes(4)
+    assert made.evicted == ["a100-0"]
+    ends(made.world, "a100-0")
+    await made.passes()
+    assert "w" in made.world.places()
+
+
+async def test_pods_go_for_a_group_though_devices_are_free_that_the_limit_rules_out(
+    unanswered: Client,
+) -> None:
+    """One member may have one of the free H100s."""
+    made = _cluster(unanswered, {"model": "h100", "limit": 1}, h100=3, a100=2)
+    ends(made.world, *(f"h100-{number}" for number in range(3)))
+    joins(made.world, "g0", "g1", "g2", team="a", priority=9)
+    await made.passes(4)
+    assert sorted(made.evicted) == ["a100-0", "a100-1"]
+
+
 async def test_for_a_group_pods_go_that_have_what_the_limit_leaves(unanswered: Client) -> None:
     """One member may have an H100, two get A100s."""
     made = _cluster(unanswered, {"model": "h100", "limit": 1}, h100=3, a100=2)

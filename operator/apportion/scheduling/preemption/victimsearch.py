@@ -85,10 +85,10 @@ class VictimSearch:
 
         `only`: the nodes that count (None: all). `in_progress`: says what is being done now. `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
         """
-        try:
-            demand = self._decider.quotas.check(preemptor.demand)
-        except OverLimit:
+        quotas = self._decider.quotas
+        if quotas.excess(preemptor.demand) is not None:
             return Counter()  # what waits for its quota takes nothing from anybody
+        demand = replace(preemptor.demand, asked=quotas.asked(preemptor.members))
         taken = found.claims.keys() if evicts else found.ending
         asking = self._asking(preemptor, found, taken, only)
         if asking is None:

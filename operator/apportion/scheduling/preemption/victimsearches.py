@@ -104,7 +104,7 @@ class VictimSearches:
 
     def _may_search(self, preemptor: Preemptor) -> bool:
         """Say whether victims are searched for one: it does not wait for its quota, others do not go before it, and it is known which devices would do."""
-        if self._decider.quotas.stands_back(preemptor.members):
+        if self._decider.quotas.stands_back(preemptor.members, evicts=True):
             return False
         return all(self._is_evaluated(member) for member in preemptor.members)
 

@@ -40,7 +40,7 @@ def group_within_limits(
                 return GangServed(found.decisions)
             break
     if written is None or _pods(group, written) < group.enough:
-        raise OverLimit(written.excess if written is not None else None)
+        raise OverLimit(written.excess if written is not None else None, demands)
     answer = yield from ask(group.demands)
     if not isinstance(answer, GangServed):
         return answer
