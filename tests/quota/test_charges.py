@@ -1,11 +1,14 @@
 """What an allocation is charged: exactly the devices chosen, whole, in parts or cut."""
 
+import pytest
+
 from apportion.api.quota import QuotaResource
 from apportion.dra.claim import Claim
+from apportion.dra.device import Device
 from apportion.dra.quantity import NANO, Quantity
 from apportion.quota.charge import charges
 from apportion.quota.resource import Resource
-from tests.quota.quotas import MODEL, allocation, claim, either, gpu, mig, published
+from tests.quota.quotas import GPU, MODEL, allocation, claim, either, gpu, mig, published
 
 
 def taken(resource: dict[str, str], made: Claim, *parts: object) -> str:
@@ -79,3 +82,26 @@ def test_amounts_are_printed_as_they_were_written() -> None:
     assert entry.text(Quantity.parse("1.5").nano) == "1500m"
     entry = Resource.of(QuotaResource.from_json({"name": "r", "capacity": "memory", "limit": "64Gi"}))
     assert entry.text(Quantity.parse("40Gi").nano) == "40Gi"
+
+
+@pytest.mark.parametrize("names", [("memory", f"{GPU}/memory"), (f"{GPU}/memory", "memory")])
+def test_of_a_capacity_that_a_share_has_under_two_names_the_qualified_one_counts(
+    names: tuple[str, str],
+) -> None:
+    """A driver that publishes both means the one that selectors see, in whatever order the API shows them."""
+    shared = Device.from_json(
+        {
+            "name": "gpu-0",
+            "capacity": {"memory": {"value": "1"}, f"{GPU}/memory": {"value": "80Gi"}},
+            "allowMultipleAllocations": True,
+        },
+        driver=GPU,
+        pool="n1",
+    )
+    amounts = {"memory": "1", f"{GPU}/memory": "8Gi"}
+    share = allocation(shared, consumed={name: amounts[name] for name in names})
+    for capacity in ("memory", f"{GPU}/memory"):
+        assert taken({"capacity": capacity}, claim(), share, shared) == "8Gi"
+    assert taken({"deviceClass": "gpu"}, claim(), share, shared) == "100m"
+    gone = charges(claim(), share, published([]).get)
+    assert [each.amounts for each in gone] == [((f"{GPU}/memory", Quantity.parse("8Gi").nano),)]

@@ -2,7 +2,7 @@
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import QUOTAS
-from tests.observedcluster import request
+from tests.observedcluster import GPU, Json, request
 from tests.quota.tenants import GPUS, namespace, quota, wait
 from tests.scheduling.reserving import Reserving, on
 
@@ -76,3 +76,53 @@ async def test_who_waited_for_a_quota_that_is_gone_has_devices_reserved(unanswer
     made.passes()
     made.passes()
     assert made.reserved == {"large": (["n1"], None)}
+
+
+def either(*classes: str) -> Json:
+    """Return a request for a device of the first of these classes that has one."""
+    listed = [{"name": each, "deviceClassName": each} for each in classes]
+    return {"name": "gpu", "firstAvailable": listed}
+
+
+def two_models(unanswered: Client, limit: int) -> Reserving:
+    """Publish a free H100 and an A100 that tenant `b` has; a limit of H100s for tenant `a`, for which a pod waits that would take either."""
+    made = Reserving(unanswered, {"n1": 1})
+    other = {"name": "a100-0", "attributes": {"model": {"string": "a100"}}}
+    made.world.slice("n1", "n1-more", {"devices": [other]}, 1, pool="more")
+    for model in ("h100", "a100"):
+        made.world.device_class(model, f'device.attributes["{GPU}"].model == "{model}"')
+    made.world.policy(classes=["h100", "a100"], queue={"reserveAfter": "0s"})
+    for team in "ab":
+        namespace(made.world, team, team=team)
+    quota(made.world, "a", {"name": "h100s", "deviceClass": "h100", "limit": limit})
+    made.comes("old", namespace="b", wanted=[request("a100")])
+    made.passes()
+    return made
+
+
+async def test_nothing_is_reserved_that_a_limit_rules_out(unanswered: Client) -> None:
+    """The first of the queue waits for the A100, and another tenant has the free H100 meanwhile."""
+    made = two_models(unanswered, 0)
+    made.comes("first", namespace="a", priority=5, wanted=[either("h100", "a100")])
+    assert made.passes() == []
+    assert made.passes() == []
+    assert [*made.held().values()] == [["more/a100-0"]]
+    made.comes("other", namespace="b", wanted=[request("h100")])
+    assert made.passes() == ["other"]
+
+
+async def test_what_was_reserved_before_a_limit_ruled_it_out_is_let_go(unanswered: Client) -> None:
+    """The limit was lowered while both models were used by others."""
+    made = two_models(unanswered, 1)
+    made.comes("old-2", namespace="b", runtime="1h", wanted=[request("h100")])
+    made.passes()
+    made.comes("first", namespace="a", priority=5, wanted=[either("h100", "a100")])
+    made.passes()
+    made.passes()
+    assert [*made.held().values()] == [["n1/gpu-0"]]
+    quota(made.world, "a", {"name": "h100s", "deviceClass": "h100", "limit": 0})
+    made.passes()
+    assert ["n1/gpu-0"] not in made.held().values()
+    made.ends("old-2")
+    made.comes("other", namespace="b", wanted=[request("h100")])
+    assert made.passes() == ["other"]

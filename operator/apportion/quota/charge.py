@@ -49,12 +49,13 @@ def charges(claim: Claim, allocation: Allocation, published: Published) -> tuple
 def charge(result: DeviceResult, device_class: str, device: Device | None) -> Charge:
     """Return what one allocated device takes."""
     driver = result.device.driver
+    # Of a capacity that has two names the qualified one counts, as where devices are read.
+    names = sorted(result.consumed, key=lambda name: "/" in name)
+    consumed = {qualify(name, driver): result.consumed[name].nano for name in names}
     if device is None:
-        consumed = {qualify(name, driver): amount.nano for name, amount in result.consumed.items()}
         return Charge(device_class, driver, amounts=tuple(sorted(consumed.items())))
     devices, amounts = NANO, whole_amounts(device)
     if result.share_id is not None and result.consumed:
-        consumed = {qualify(name, driver): amount.nano for name, amount in result.consumed.items()}
         parts = [-(-taken * NANO // amounts[name]) for name, taken in consumed.items() if amounts.get(name)]
         devices, amounts = min(max(parts, default=NANO), NANO), consumed
     named = first_attribute(device, PROFILES), first_attribute(device, MODELS)

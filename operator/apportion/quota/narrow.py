@@ -93,12 +93,13 @@ def _without(claim: Claim, taken: _Taken, resource: Resource, most: int) -> Clai
 def _selector(taken: _Taken, resource: Resource, most: int) -> str:
     """Return a selector that no device like this one matches; empty: there is none."""
     device, driver = taken.device, taken.charge.driver
-    if device is None or taken.shared:
+    if device is None:
         return ""
     escapes = [f'device.driver != "{driver}"']
     escapes += _other(device, PROFILES, taken.charge.profile if resource.profile else "")
     escapes += _other(device, MODELS, taken.charge.model if resource.model else "")
-    bound = _capacity(device, resource, most)
+    # Of a device a share takes what is asked for, however much the device has.
+    bound = _capacity(device, resource, most) if not taken.shared else []
     if len(escapes) == 1 and not bound:
         return ""  # the class alone is counted
     return " || ".join((*escapes, *bound))

@@ -7,6 +7,7 @@ devices were lost are placed anew.
 
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from apportion.allocator.decision import Decision
@@ -36,6 +37,7 @@ from apportion.scheduling.groups import WaitingGroup, is_current_group
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.memberdemands import MemberDemands
 from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.quota.grouplimits import Answered, group_within_limits
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
@@ -63,7 +65,7 @@ class GroupDecision:
         """When it began."""
         self._decider = decider
         self._capacity = capacity
-        self._quotas = BatchAdmission(decider.quotas)
+        self._quotas = BatchAdmission(decider.quotas, decider.snapshot.devices.device)
         self._spare: float = 0
         """Devices that are free beyond what the group needs; none before they were counted, infinite where that says nothing."""
         self.is_counted = False
@@ -130,19 +132,18 @@ class GroupDecision:
         yield from room.count()
         self.room = room
 
-    def _within_quota(
-        self, placed: PlacedMembers
-    ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
-        """Return what the group gets, without what exceeds a limit. Raises OverLimit, BrokenInput: there is too little else."""
-        answer = yield from self._answer(self.group.demands, placed)
-        if not isinstance(answer, GangServed):
-            return answer
-        group = self.group
-        return GangServed(self._quotas.group_within(group.pods_by_demand, answer.decisions, group.enough))
+    def _within_quota(self, placed: PlacedMembers) -> Answered:
+        """Return what the group gets within the limits. Raises OverLimit, BrokenInput: there is too little else."""
+        return group_within_limits(self.group, self._quotas, partial(self._about, placed))
 
-    def _answer(
-        self, demands: Sequence[WaitingDemand], placed: PlacedMembers
-    ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
+    def _about(self, placed: PlacedMembers, demands: Sequence[WaitingDemand]) -> Answered:
+        """Return what the group gets where its demands ask so, whatever the limits; what is placed is given up. Raises BrokenInput."""
+        decider = self._decider
+        placed.clear()
+        placed.demands = MemberDemands(demands, decider.candidates, decider.snapshot, self._capacity)
+        return self._answer(demands, placed)
+
+    def _answer(self, demands: Sequence[WaitingDemand], placed: PlacedMembers) -> Answered:
         """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
         decider = self._decider
         members = self._asked = yield from gang_members(

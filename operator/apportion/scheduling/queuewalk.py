@@ -65,7 +65,7 @@ class QueueWalk:
         self._decider = decider
         self._refused_shapes = RefusedShapes(decider)
         self._group_decider = group_decider
-        self._quotas = BatchAdmission(decider.quotas)
+        self._quotas = BatchAdmission(decider.quotas, decider.snapshot.devices.device)
         self._preparing = preparing
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock

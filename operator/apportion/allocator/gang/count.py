@@ -35,6 +35,23 @@ def widest(demands: MemberDemands, member: int) -> Demand | None:
     return replace(demand, nodes=None) if demand is not None and demands.awaits(member) else demand
 
 
+def hardest_first(state: State, members: Sequence[Member], demands: MemberDemands) -> list[int]:
+    """Return the members in the order in which they are the hardest to place: those that need the most devices, then those for which the fewest nodes are left.
+
+    In the order given where there are too many kinds. Raises BrokenInput as `count_devices`.
+    """
+    first = first_of_kinds(members)
+    order = [*range(len(members))]
+    if not 1 < len(first) <= MOST_KINDS:
+        return order
+    rows: dict[object, tuple[int, int]] = {}
+    for kind, index in first.items():
+        demand = widest(demands, index)
+        nodes = len(state.names() if demand is None or demand.nodes is None else demand.nodes)
+        rows[kind] = (-least_devices(state, demand) if demand is not None else 0), nodes
+    return sorted(order, key=lambda index: rows[kind_of(members, index)])
+
+
 def count_devices(
     state: State, members: Sequence[Member], demands: MemberDemands, *, enough: int
 ) -> DeviceShortage | int | None:

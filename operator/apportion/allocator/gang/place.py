@@ -1,7 +1,7 @@
 """place_gang(): choose devices for several demands of a gang: for all, for enough of them, or for none.
 
 In: members with a demand each, how close their nodes have to be. Out: a decision per member, which are held; or the first member that
-was refused. If an earlier member took the devices that a later one needs, the next try starts with the refused one. Orders that
+was refused. If an earlier member took the devices that a later one needs, those that need the most are tried first, and then the one that was refused. Orders that
 differ only in members of one kind are one order.
 
 The work is done in steps, between which others may change the state.
@@ -10,7 +10,7 @@ The work is done in steps, between which others may change the state.
 from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from apportion.allocator.gang.closest import place_closest
-from apportion.allocator.gang.count import kind_of
+from apportion.allocator.gang.count import hardest_first, kind_of
 from apportion.allocator.gang.domains import GroupLadder
 from apportion.allocator.gang.fill import GangFill
 from apportion.allocator.gang.members import DomainShortage, GangAnswer, GangRefused, GangServed, Member
@@ -61,8 +61,12 @@ def place_gang(
             asked += len(members)
         if asked + len(members) > MOST_ASKED:
             break
-        order.remove(first[0])
-        order.insert(0, first[0])
+        placed.clear()
+        hardest = [*order] if asked else hardest_first(placed.state, members, placed.demands)
+        if hardest == order:
+            hardest.remove(first[0])
+            hardest.insert(0, first[0])
+        order[:] = hardest
     placed.clear()
     if failed is None:
         raise TypeError("a gang needs members")

@@ -5,6 +5,7 @@ In: a demand that could be served by itself, all that wait. Out: its decision be
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.finished import finished
@@ -22,6 +23,7 @@ from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup, group_of
 from apportion.scheduling.memberdemands import MemberDemands
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.quota.grouplimits import Answered, group_within_limits
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -63,19 +65,24 @@ class GroupAnswers:
         self._tell(group, demand, answer)
         return None
 
-    def _decide(self, group: WaitingGroup) -> GangAnswer | DeviceShortage:
-        snapshot, candidates, batch = self.snapshot, self.candidates, BatchAdmission(self.quotas)
+    def _decide(self, group: WaitingGroup) -> GangAnswer | DeviceShortage | None:
+        batch = BatchAdmission(self.quotas, self.snapshot.devices.device)
         batch.check_group(group.pods_by_demand, group.enough)
-        members = finished(gang_members(group, group.demands, candidates, snapshot))
-        demands = MemberDemands(group.demands, candidates, snapshot, candidates.capacity())
-        with PlacedMembers(snapshot.state, demands) as placed:
-            counted = count_devices(snapshot.state, members, demands, enough=group.enough)
+        return finished(group_within_limits(group, batch, partial(self._about, group)))
+
+    def _about(self, group: WaitingGroup, demands: Sequence[WaitingDemand]) -> Answered:
+        """Return what the group gets where its demands ask so, whatever the limits."""
+        snapshot, candidates = self.snapshot, self.candidates
+        members = yield from gang_members(group, demands, candidates, snapshot)
+        asked = MemberDemands(demands, candidates, snapshot, candidates.capacity())
+        with PlacedMembers(snapshot.state, asked) as placed:
+            counted = count_devices(snapshot.state, members, asked, enough=group.enough)
             if isinstance(counted, DeviceShortage):
                 return counted
             policy = snapshot.managed.policy(group.demands[0].claims[0])
             ladder = ladder_of(group, policy, snapshot)
-            answer = finished(
-                place_gang(
+            return (
+                yield from place_gang(
                     placed,
                     members,
                     enough=group.enough,
@@ -84,17 +91,16 @@ class GroupAnswers:
                     ladder=ladder,
                 )
             )
-        if not isinstance(answer, GangServed):
-            return answer
-        return GangServed(batch.group_within(group.pods_by_demand, answer.decisions, group.enough))
 
-    def _tell(self, group: WaitingGroup, demand: WaitingDemand, answer: GangAnswer | DeviceShortage) -> None:
+    def _tell(
+        self, group: WaitingGroup, demand: WaitingDemand, answer: GangAnswer | DeviceShortage | None
+    ) -> None:
         match answer:
             case DeviceShortage():
                 groupevents.too_large(self.recorder, group, demand, answer.needed, answer.free)
             case DomainShortage():
                 groupevents.domain(self.recorder, group, demand, answer)
-            case GangServed():
+            case GangServed() | None:
                 pass
             case _ if group.demands[answer.member] is not demand:
                 blocked = group.demands[answer.member]

@@ -44,7 +44,8 @@ class Reservation:
     """When something last changed on its nodes, by the clock, since it was made."""
     unsettled: float | None = None
     """Since when its nodes show too little for it, which `planning.is_unsettled` expects to change, by the clock."""
-
+    asked: Head | None = None
+    """The head without what its quota ruled out when this was planned on its nodes last."""
     name: str = field(init=False)
     """The name of the DeviceHold that shows it."""
     key: str = field(init=False)

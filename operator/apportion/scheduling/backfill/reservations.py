@@ -48,11 +48,11 @@ class Reservations(ReservedDevices):
         *,
         clock: Callable[[], float],
         now: Callable[[], float] = time.time,
+        left_of: Callable[[Head], Head] = lambda head: head,
     ) -> None:
-        """`now`: seconds since 1970, in which pods say when they started."""
+        """`now`: seconds since 1970, in which pods say when they started. `left_of`: a head without the alternatives that its quota rules out."""
         super().__init__(snapshot, candidates, now=now)
-        self._recorder = recorder
-        self._clock = clock
+        self._recorder, self._clock, self._left_of = recorder, clock, left_of
         self._endings = NodeEndings(snapshot)
         self.nodes = ChangedNodes(snapshot, self._endings)
         """What changed on nodes."""
@@ -84,7 +84,7 @@ class Reservations(ReservedDevices):
         waiting: dict[str, Head] = {key_of(each): each for each in came}
         waiting |= {key_of(each): each for each in groups if each.demands and each.whole}
         for key, each in tuple(self._reserved.items()):
-            former, head = each.head, waiting.get(key)
+            head = waiting.get(key)
             if head is not None:
                 each.head, self._by_queue = head, None
             elif key in gone or (
@@ -92,11 +92,10 @@ class Reservations(ReservedDevices):
             ):
                 self.drop(key)
                 continue
-            start = each.plan.start
-            is_over = start is not None and start < self._now()
+            is_over = each.plan.start is not None and each.plan.start < self._now()
             changed = is_over or touched is None or touched & each.plan.nodes
             each.changed = self._clock() if changed else each.changed
-            if changed or each.unsettled is not None or (head is not None and head != former):
+            if changed or each.unsettled is not None or self._left_of(each.head) != each.asked:
                 self._plan_on_its_nodes(key, each)
 
     def has_place(self, head: Head) -> bool:
@@ -172,10 +171,10 @@ class Reservations(ReservedDevices):
 
     def _plan(self, head: Head) -> list[Head]:
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
-        key = key_of(head)
-        known, own = self._reserved.get(key), circumstances(head, self._candidates)
+        key, asked = key_of(head), self._left_of(head)
+        known, own = self._reserved.get(key), circumstances(asked, self._candidates)
         only = self._changed_since(known.compared, known.plan, own) if known is not None else None
-        found = self._planned(head, only)
+        found = self._planned(asked, only)
         if known is not None:
             known.planned = self._clock()
             if found is not None and is_earlier(found, known.plan):
@@ -190,7 +189,7 @@ class Reservations(ReservedDevices):
         for each in self._yielding(head):
             self.drop(key_of(each.head))
         compared = Compared(found, self.nodes.end, own)
-        made = Reservation(head, found, self._now(), self._clock(), compared=compared)
+        made = Reservation(head, found, self._now(), self._clock(), compared=compared, asked=asked)
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
         return [head]
@@ -214,7 +213,8 @@ class Reservations(ReservedDevices):
         return self.nodes.since(compared.seen)
 
     def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
-        head, former = reservation.head, reservation.plan
+        head, former = self._left_of(reservation.head), reservation.plan
+        reservation.asked = head
         now = basis(former, head, self._candidates, self._snapshot) if self.reuse else None
         known = former.places[0].decision if now is not None and now == reservation.basis else None
         found = self._planned(head, former.nodes, known)

@@ -3,8 +3,10 @@
 In: a demand, the rules of its policy and of quotas. Out: one value; a search makes several attempts, the best first.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
+from apportion.dra.claim import Claim
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder, LowerPriority
 from apportion.scheduling.preemption.guarantees import ReclaimRule
 from apportion.scheduling.waiting import WaitingDemand
@@ -27,8 +29,16 @@ class Attempt:
     demand: WaitingDemand
     by_priority: Eligibility
     reclaim: ReclaimRule = field(default_factory=ReclaimRule)
+    narrowed: int = 0
+    """How often it was made to ask for less."""
 
     @property
     def takes_back(self) -> bool:
         """Whether pods go for what is guaranteed, too."""
         return self.demand is self.reclaim.within
+
+    def asking(self, claims: Iterable[Claim]) -> "Attempt":
+        """Return the same attempt with these claims, which ask for less."""
+        demand = replace(self.demand, asked=tuple(claims))
+        reclaim = replace(self.reclaim, within=demand) if self.takes_back else self.reclaim
+        return Attempt(demand, self.by_priority, reclaim, self.narrowed + 1)

@@ -24,11 +24,12 @@ from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.preemption.serving import Serving
-from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.preemption.victimsearches import VictimSearches
 from apportion.scheduling.waiting import WaitingDemand, place_of
 

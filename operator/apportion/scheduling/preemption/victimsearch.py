@@ -7,8 +7,9 @@ searched in steps, between which others may run; what is found is true when the 
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from apportion.allocator.decision import Decision
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
@@ -33,22 +34,15 @@ from apportion.scheduling.preemption.groupvictims import (
 )
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders, PossibleVictims
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.quota.admission import TRIES
+from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _STEP = 0.01
 """Seconds after which a search for a group lets others run: what it holds is given back for that, and held once more afterwards."""
-
-
-@dataclass(frozen=True, slots=True)
-class InProgress:
-    """What is being done for others."""
-
-    ahead: Sequence[WaitingDemand] = ()
-    """Demands that are about to get devices."""
-    going: Collection[str] = ()
-    """Pods (UIDs) that are being evicted for them."""
 
 
 class VictimSearch:
@@ -64,6 +58,7 @@ class VictimSearch:
     ) -> None:
         self._decider = decider
         self._snapshot = decider.snapshot
+        self._quotas = BatchAdmission(decider.quotas, decider.snapshot.devices.device)
         self._holders = holders
         self._guarantees = guarantees
         self._cooldown = cooldown
@@ -90,11 +85,10 @@ class VictimSearch:
 
         `only`: the nodes that count (None: all). `in_progress`: says what is being done now. `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
         """
-        demand = preemptor.demand
-        try:
-            self._decider.quotas.check(demand)
-        except OverLimit:
+        quotas = self._decider.quotas
+        if quotas.excess(preemptor.demand) is not None:
             return Counter()  # what waits for its quota takes nothing from anybody
+        demand = replace(preemptor.demand, asked=quotas.asked(preemptor.members))
         taken = found.claims.keys() if evicts else found.ending
         asking = self._asking(preemptor, found, taken, only)
         if asking is None:
@@ -117,12 +111,8 @@ class VictimSearch:
             if going is None:
                 continue
             decision = together(decisions_of(victims))
-            try:
-                self._decider.quotas.check_chosen(demand, decision)
-                for member, own in zip(preemptor.members, decisions_of(victims), strict=True):
-                    self._decider.admissible.check(member, own)
-            except (BrokenInput, OverLimit):
-                continue  # the one who decides about the demand meets it again, and says so
+            if not self._allows(preemptor, attempts, attempt, decisions_of(victims)):
+                continue
             chosen = chosen_by(attempt, going, victims)
             if chosen.borrowers:
                 if self._guarantees.stays_within(demand, decision, now.ahead):
@@ -132,6 +122,24 @@ class VictimSearch:
             else:
                 attempts.append(replace(attempt, reclaim=replace(attempt.reclaim, free=None)))
         return left_alone
+
+    def _allows(
+        self,
+        preemptor: Preemptor,
+        attempts: deque[Attempt],
+        attempt: Attempt,
+        decisions: Sequence[Decision],
+    ) -> bool:
+        """Say whether limits and agents allow what members get; if it is a limit that does not, the next of the attempts asks for less of it."""
+        try:
+            for member, own in zip(preemptor.members, decisions, strict=True):
+                self._decider.admissible.check(member, own)
+            found = self._quotas.group_within(preemptor.parts(attempt.demand.asked), decisions)
+        except (BrokenInput, OverLimit):
+            return False  # the one who decides about the demand meets it again, and says so
+        if found.less and attempt.narrowed < TRIES:
+            attempts.appendleft(attempt.asking(claim for each in found.less for claim in each.asked))
+        return found.excess is None
 
     def _asking(
         self,

@@ -14,9 +14,10 @@ from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.holders import ClaimsByNode
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
-from apportion.scheduling.preemption.victimsearch import InProgress, VictimSearch
+from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.searchturns import SHARE
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -103,7 +104,7 @@ class VictimSearches:
 
     def _may_search(self, preemptor: Preemptor) -> bool:
         """Say whether victims are searched for one: it does not wait for its quota, others do not go before it, and it is known which devices would do."""
-        if self._decider.quotas.stands_back(preemptor.members):
+        if self._decider.quotas.stands_back(preemptor.members, evicts=True):
             return False
         return all(self._is_evaluated(member) for member in preemptor.members)
 

@@ -5,7 +5,7 @@ that waits for its quota costs a pass one look-up: nothing is asked of the alloc
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from apportion import metrics
@@ -17,12 +17,14 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import Device
 from apportion.quota.charge import charges
-from apportion.quota.least import least, possible
+from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
 from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.quota.parts import parts_within
@@ -32,24 +34,6 @@ TRIES = 8
 """How often a demand is asked about anew for each resource of its quota, with less of what was too much."""
 RENEWED = 300.0
 """Seconds after which the Event of a demand that waits for its quota is renewed."""
-MOST_KEPT = 4096
-"""Answers that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What the limits leave of claims, as long as the use is the same."""
-
-    use: QuotaUse
-    version: int
-    kept: object
-    """What the key stands for, so that no other object gets its identity."""
-    excess: Excess | None
-    whole: bool = True
-    """Whether every alternative is left."""
-
-    def holds(self, use: QuotaUse) -> bool:
-        return self.use is use and self.version == use.version
 
 
 class Admission:
@@ -66,10 +50,11 @@ class Admission:
         """Says of a demand (key) that no node could serve it even if everything were free: nobody has to stand back behind it."""
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
-        self._answers: dict[tuple[int, ...], _Answer] = {}
-        """By the identities of use and requests, and whether devices give shares."""
-        self._refused: dict[object, tuple[_Answer, int]] = {}
-        """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch."""
+        self._others: dict[str, WaitingDemand] = {}
+        """Those of them that the limits leave other devices, as they ask for these, of which none was free."""
+        self._answers = LimitAnswers()
+        self._refused: dict[object, tuple[LimitAnswer, int, tuple[WaitingDemand, ...]]] = {}
+        """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch, and one as it asks for what the limits leave."""
 
     # Following. -------------------------------------------------------------------------------------------------
 
@@ -78,6 +63,7 @@ class Admission:
         for key in gone:
             self.waiting.pop(key, None)
             self.over.pop(key, None)
+            self._others.pop(key, None)
         self.waiting.update((demand.key, demand) for demand in came)
         yield from self.charging.steps()
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
@@ -139,29 +125,36 @@ class Admission:
         if answer.excess is not None:
             raise OverLimit(answer.excess)
         # As a rule none is, and to hash a shape takes longer than all else here.
-        refused, epoch = self._refused.get((use.name, shape), (None, 0)) if self._refused else (None, 0)
-        if refused is not None and refused.holds(use) and epoch == self._snapshot.retry_epoch:
-            raise OverLimit(refused.excess)
+        refused = self._refused.get((use.name, shape)) if self._refused else None
+        if refused and refused[0].holds(use) and refused[1] == self._snapshot.retry_epoch:
+            raise OverLimit(refused[0].excess, tuple(_as_asked(demand, each) for each in refused[2]))
         self.over.pop(demand.key, None)
-        if answer.whole:
-            return demand
-        left = possible(demand.asked, use, shares=self.shares)
-        if isinstance(left, Excess):
-            raise OverLimit(left)
-        return replace(demand, asked=left)
+        return self._answers.left(demand, use, shares=self.shares)
 
-    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> _Answer:
-        key = id(use), self.shares, *[id(claim.slots) for claim in demand.asked]
-        known = self._answers.get(key)
-        if known is None or not known.holds(use):
-            found = possible(demand.asked, use, shares=self.shares)
-            kept = [claim.slots for claim in demand.asked]
-            excess = found if isinstance(found, Excess) else None
-            known = _Answer(use, use.version, kept, excess, whole=found is demand.asked)
-            if len(self._answers) >= MOST_KEPT:
-                self._answers.clear()
-            self._answers[key] = known
-        return known
+    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> LimitAnswer:
+        return self._answers.of(demand, use, shares=self.shares)
+
+    def left_of(self, head: WaitingDemand | WaitingGroup) -> WaitingDemand | WaitingGroup:
+        """Return a demand or group without the alternatives that are beyond a limit; as it is, if nothing is left, or nobody knows."""
+        demands = head.demands if isinstance(head, WaitingGroup) else (head,)
+        try:
+            use = self.use(demands[0].claims[0].namespace)
+        except OverLimit:
+            return head
+        if use is None:
+            return head
+        left = tuple(self._answers.left(each, use, shares=self.shares) for each in demands)
+        if all(mine is theirs for mine, theirs in zip(left, demands, strict=True)):
+            return head
+        return replace(head, demands=left) if isinstance(head, WaitingGroup) else left[0]
+
+    def asked(self, demands: Sequence[WaitingDemand]) -> tuple[Claim, ...]:
+        """Return what demands ask for within the limits, as far as is known: one claim after the other."""
+        found: list[Claim] = []
+        for each in demands:
+            left = self._others.get(each.key, each) if each.key in self.over else self.left_of(each)
+            found += left.asked if isinstance(left, WaitingDemand) else each.asked
+        return tuple(found)
 
     @property
     def shares(self) -> bool:
@@ -169,12 +162,6 @@ class Admission:
         return bool(self._snapshot.devices.shareable)
 
     # After devices were chosen. -----------------------------------------------------------------------------------
-
-    def check_chosen(self, demand: WaitingDemand, decision: Decision) -> None:
-        """Raise OverLimit where the devices that were chosen for a demand exceed a limit."""
-        use = self.use(demand.claims[0].namespace)
-        if use is not None and (excess := self._excess(use, demand, decision)) is not None:
-            raise OverLimit(excess)
 
     def within(
         self,
@@ -188,6 +175,7 @@ class Admission:
         if use is None:
             return decision
         first: Excess | None = None
+        others: tuple[WaitingDemand, ...] = ()
         asked, device = demand.asked, self._snapshot.devices.device
         for _ in range(TRIES * len(use.resources)):
             excess = self._excess(use, demand, decision)
@@ -198,14 +186,15 @@ class Admission:
             smaller = narrowed(asked, decision.allocations, excess.resource, left, device)
             other = (yield from choose(smaller)) if smaller is not None else None
             if smaller is None or other is None:
+                others = (replace(demand, asked=smaller),) if smaller is not None else ()
                 break
             asked, decision = smaller, other
         if shape is not None:
             if len(self._refused) >= MOST_KEPT:
                 self._refused.clear()
-            answer = _Answer(use, use.version, shape, first)
-            self._refused[use.name, shape] = answer, self._snapshot.retry_epoch
-        raise OverLimit(first)
+            answer = LimitAnswer(use, use.version, shape, first)
+            self._refused[use.name, shape] = answer, self._snapshot.retry_epoch, others
+        raise OverLimit(first, others)
 
     def _excess(self, use: QuotaUse, demand: WaitingDemand, decision: Decision) -> Excess | None:
         return use.excess(self.amounts(use, demand.claims, decision.allocations))
@@ -239,12 +228,14 @@ class Admission:
             and (other := usage.of(each.claims[0].namespace)) is not None
         )
 
-    def stands_back(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand] = ()) -> bool:
+    def stands_back(
+        self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand] = (), *, evicts: bool = False
+    ) -> bool:
         """Say whether nothing is to be reserved for demands: they wait for their quota, or others of their cohort go first.
 
-        `ahead`: demands for which something is reserved.
+        `ahead`: demands for which something is reserved. `evicts`: pods would be evicted for them, who may have the devices that the limits leave them.
         """
-        over = any(each.key in self.over for each in demands)
+        over = any(each.key in self.over and not (evicts and each.key in self._others) for each in demands)
         return bool(demands) and (over or self._yields(demands, ahead))
 
     def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> list[int]:
@@ -264,10 +255,12 @@ class Admission:
             return
         for demand in demands:
             self.over[demand.key] = found.excess, self._clock()
+            self._others.pop(demand.key, None)
             objects = [About(CLAIMS, claim.name, claim.uid, claim.namespace) for claim in demand.claims]
             objects += [About(PODS, pod.name, pod.uid, pod.namespace) for pod in demand.pods]
             for about in objects:
                 self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
+        self._others.update((each.key, each) for each in found.others)
 
     def note(self, demand: WaitingDemand) -> str:
         """Return what the quota says about a demand that finds no devices, as the end of a sentence; empty: nothing."""
@@ -290,6 +283,12 @@ class Admission:
                 over = self.over.get(key)
                 found.setdefault(use.name, []).append(over[0] if over is not None else None)
         return found
+
+
+def _as_asked(demand: WaitingDemand, other: WaitingDemand) -> WaitingDemand:
+    """Return a demand as it asks as another one of its shape does."""
+    rows = zip(demand.asked, other.asked, strict=True)
+    return replace(demand, asked=tuple(replace(mine, slots=theirs.slots) for mine, theirs in rows))
 
 
 def _is_of_class(snapshot: Snapshot, device: Device, name: str) -> bool:

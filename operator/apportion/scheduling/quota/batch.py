@@ -5,20 +5,37 @@ In: demands, decisions for all of them. Out: whether together they stay within t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from apportion.allocator.decision import Decision
+from apportion.quota.charge import Published
 from apportion.quota.least import least
+from apportion.quota.narrow import narrowed
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
 
+@dataclass(frozen=True, slots=True)
+class GroupWithin:
+    """What limits leave of the decisions for a group."""
+
+    decisions: tuple[Decision | None, ...]
+    """Without those that exceed a limit."""
+    excess: Excess | None = None
+    """The first limit that one exceeds; None: all stay within."""
+    less: tuple[WaitingDemand, ...] = ()
+    """The demands, of which those that exceed a limit ask for less of it; empty: none of them can."""
+
+
 class BatchAdmission:
     """Judges several demands at once."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, published: Published) -> None:
+        """`published`: returns a device as its driver publishes it."""
         self._admission = admission
+        self._published = published
 
     # Groups. ----------------------------------------------------------------------------------------------------
 
@@ -46,22 +63,21 @@ class BatchAdmission:
             raise OverLimit(excess)
 
     def group_within(
-        self, demands: Sequence[tuple[WaitingDemand, int]], decisions: Sequence[Decision | None], enough: int
-    ) -> tuple[Decision | None, ...]:
-        """Return the decisions for a group without those that exceed a limit. Raises OverLimit where too few pods are left."""
-        use = self._admission.use(demands[0][0].claims[0].namespace) if demands else None
+        self, demands: Sequence[WaitingDemand], decisions: Sequence[Decision | None]
+    ) -> GroupWithin:
+        """Return the decisions for a group without those that exceed a limit, and what to ask for in their place."""
+        use = self._admission.use(demands[0].claims[0].namespace) if demands else None
         if use is None:
-            return tuple(decisions)
-        batch, served, first = _Batch(self._admission, use), 0, None
-        kept: list[Decision | None] = []
-        for (demand, pods), decision in zip(demands, decisions, strict=True):
+            return GroupWithin(tuple(decisions))
+        batch, first, narrower = _Batch(self._admission, use, self._published), None, False
+        kept, less = list[Decision | None](), list[WaitingDemand]()
+        for demand, decision in zip(demands, decisions, strict=True):
             excess = batch.add(demand, decision) if decision is not None else None
-            first = first or excess
             kept.append(decision if excess is None else None)
-            served += pods if kept[-1] is not None else 0
-        if served < enough and first is not None:
-            raise OverLimit(first)
-        return tuple(kept)
+            smaller = batch.less(demand, decision, excess) if decision is not None and excess else None
+            less.append(smaller or demand)
+            first, narrower = first or excess, narrower or smaller is not None
+        return GroupWithin(tuple(kept), first, tuple(less) if narrower else ())
 
     @contextmanager
     def promised(
@@ -111,7 +127,7 @@ class BatchAdmission:
             use, decision = self._use(demand), decisions.get(demand.key)
             if use is None or decision is None:
                 continue
-            own = batches.setdefault(id(use), _Batch(self._admission, use))
+            own = batches.setdefault(id(use), _Batch(self._admission, use, self._published))
             if own.add(demand, decision) is not None:
                 return False
         return True
@@ -126,9 +142,10 @@ class BatchAdmission:
 class _Batch:
     """What decisions for one quota take, one after the other."""
 
-    def __init__(self, admission: Admission, use: QuotaUse) -> None:
+    def __init__(self, admission: Admission, use: QuotaUse, published: Published) -> None:
         self._admission = admission
         self._use = use
+        self._published = published
         self._taken = [0] * len(use.resources)
 
     def add(self, demand: WaitingDemand, decision: Decision) -> Excess | None:
@@ -139,3 +156,10 @@ class _Batch:
         if excess is None:
             self._taken = asked
         return excess
+
+    def less(self, demand: WaitingDemand, decision: Decision, excess: Excess) -> WaitingDemand | None:
+        """Return a demand that asks for no more than is left, beside the others, of what its decision takes too much of; None: there is none."""
+        taken = self._taken[self._use.resources.index(excess.resource)]
+        left = (excess.resource.limit or 0) - excess.used - taken
+        asked = narrowed(demand.asked, decision.allocations, excess.resource, left, self._published)
+        return replace(demand, asked=asked) if asked is not None else None

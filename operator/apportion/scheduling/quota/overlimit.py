@@ -3,6 +3,7 @@
 from typing import Final
 
 from apportion.quota.use import Excess
+from apportion.scheduling.waiting import WaitingDemand
 
 EXCEEDS_LIMIT: Final = "ExceedsLimit"
 """Reason of Events and conditions."""
@@ -11,7 +12,11 @@ EXCEEDS_LIMIT: Final = "ExceedsLimit"
 class OverLimit(Exception):  # noqa: N818 - it is an answer, not an error: the demand waits
     """The demand waits for its quota."""
 
-    def __init__(self, excess: Excess | None) -> None:
-        """`excess` None: its namespace was not observed yet, so that nobody knows which quota it obeys."""
+    def __init__(self, excess: Excess | None, others: tuple[WaitingDemand, ...] = ()) -> None:
+        """`excess` None: its namespace was not observed yet, so that nobody knows which quota it obeys.
+
+        `others`: the demands as they ask for what the limits leave them, of which too little is free.
+        """
         super().__init__(str(excess) if excess is not None else "namespace not observed yet")
         self.excess = excess
+        self.others = others
