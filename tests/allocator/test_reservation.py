@@ -256,8 +256,7 @@ def test_what_was_chosen_before_makes_no_other_plan(
 ) -> None:
     """Some that held devices are gone since, others have some, of whom nobody knows when they end."""
     wanted = [Demand((claim("c", request),))]
-    former = _plan(world, world.state(), wanted)
-    if former is None:
+    if (former := _plan(world, world.state(), wanted)) is None:
         return
     [known] = [place.decision for place in former.places]
     stays = st.sampled_from([True, True, False])
@@ -274,13 +273,13 @@ def test_what_was_chosen_before_makes_no_other_plan(
 def test_a_node_changes_once_when_its_endings_come_and_once_when_they_are_undone() -> None:
     """However many claims hold its devices: each change is read by all that follow the state."""
     changes = []
+    devices = [f"gpu-{n}" for n in range(4)]
     for size in (4, 2, 1):
-        devices = [f"gpu-{n}" for n in range(4)]
         rows = tuple((11.0 + at, tuple(devices[at : at + size])) for at in range(0, 4, size))
         world = World({"n0": "gpu"}, {"n0": rows})
         state, wanted = world.state(), Demand((claim("c", device_request(kind="gpu", count=4)),))
         before = state.moment
-        assert _plan(world, state, [wanted]) is not None
+        assert _plan(world, state, [wanted])
         changes.append(state.moment - before)
     assert changes == [2, 2, 2]
 

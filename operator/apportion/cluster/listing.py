@@ -22,9 +22,9 @@ async def list_all(client: Client, kind: ResourceKind, *, namespace: str = "") -
     found: list[Object] = []
     token = ""
     while True:
-        more = {"continue": token} if token else {}
+        page = {"limit": str(_PART)} | ({"continue": token} if token else {})
         try:
-            part = await client.list(kind, namespace=namespace, limit=str(_PART), **more)
+            part = await client.list(kind, namespace=namespace, most=0, **page)
         except Expired:
             if not token:
                 raise
