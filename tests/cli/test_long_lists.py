@@ -96,4 +96,6 @@ async def test_finalizers_of_all_claims_are_dropped(tmp_path: Path) -> None:
             server.put(CLAIMS, claim(f"c{number}", [OURS], allocated=False))
         done = await run(server, tmp_path, "release")
         assert f"{COUNT} finalizers dropped" in done.output
-        assert lists(server, CLAIMS) == [["500"]] * 3
+        asked = lists(server, CLAIMS)
+        assert len(asked) > 2
+        assert asked == [["500"]] * len(asked)

@@ -126,17 +126,18 @@ async def test_a_demand_that_is_smaller_now_is_asked_about_by_itself(unanswered:
     assert world.places() == {"w002": "n1"}
 
 
+@pytest.mark.parametrize("number", [4, 20, MOST_TOGETHER + 4])
 async def test_a_pod_whose_volume_claim_comes_is_served_though_others_wait_for_theirs(
-    unanswered: Client,
+    number: int, unanswered: Client
 ) -> None:
     """It waited behind others that no node could take."""
     world = zones(n1="a")
     storage_class(world)
-    for number in range(MOST_TOGETHER + 8):
-        world.wait_for(f"w{number:03d}", request("gpu"), with_volume(f"data-{number}"))
+    for other in range(MOST_TOGETHER + 8):
+        world.wait_for(f"w{other:03d}", request("gpu"), with_volume(f"data-{other}"))
     cycle = world.cycle(unanswered)
     cycle.once()
     assert world.places() == {}
-    volume_claim(world, name=f"data-{MOST_TOGETHER + 4}")
+    volume_claim(world, name=f"data-{number}")
     cycle.once()
-    assert world.places() == {f"w{MOST_TOGETHER + 4:03d}": "n1"}
+    assert world.places() == {f"w{number:03d}": "n1"}

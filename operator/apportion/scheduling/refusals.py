@@ -14,6 +14,7 @@ from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.shape import Shape
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
@@ -97,6 +98,8 @@ class Refusals:
         self._alike: dict[tuple[str, int, object], _Alike] = {}
         self._single: dict[str, Row] = {}
         """All other demands, by key."""
+        self._volumes = -1
+        """How far the changes of volumes were read."""
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
         self.defects: set[str] = set()
@@ -107,9 +110,27 @@ class Refusals:
         for key in gone:
             self._uncover(key)
             self._single.pop(key, None)
+        self._doubt_volumes()
         managed = self._snapshot.managed
         for demand in came:
             self._single[demand.key] = place_of(demand, managed), demand
+
+    def _doubt_volumes(self) -> None:
+        """Have demands looked at by themselves whose volumes changed: what they ask of nodes may not be what others of their shape ask any more."""
+        self._volumes, changed = self._snapshot.volumes.changes.since(self._volumes)
+        if changed is not None and not changed:
+            return
+        named = None if changed is None else frozenset(changed)
+        of_volumes = [
+            each for each in self._alike.values() if isinstance(each.shape, Shape) and each.shape.named
+        ]
+        for demand in [demand for each in of_volumes for demand in each.demands]:
+            if named is None or not named.isdisjoint(
+                (pod.namespace, name) for pod in demand.pods for name in pod.volumes
+            ):
+                row = self._uncover(demand.key)
+                if row is not None:
+                    self._single[demand.key] = row
 
     def forget(self, keys: Iterable[str]) -> None:
         """Forget the refusals of these demands and groups, which do not wait any more."""

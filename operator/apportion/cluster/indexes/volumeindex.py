@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.cluster import kinds
+from apportion.cluster.changes import most_changes
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
@@ -44,6 +46,8 @@ class VolumeIndex:
         """Whether they are watched; otherwise nothing is known, and nothing is asked of nodes."""
         self.version = 0
         """Rises with every change."""
+        self.changes: ChangeLog[tuple[str, str]] = ChangeLog()
+        """PersistentVolumeClaims (namespace and name) that changed, or a volume that is for them."""
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._unbound: dict[str, dict[str, PersistentVolume]] = {}
@@ -56,6 +60,7 @@ class VolumeIndex:
         """Learn whether all kinds are observed."""
         self.complete = complete
         self.version += 1
+        self.changes.void()
 
     def put(self, kind: ResourceKind, old: Any, new: Any) -> None:
         """Replace an object of one of the three kinds. `old` None: it is new; `new` None: it is deleted."""
@@ -73,8 +78,21 @@ class VolumeIndex:
             self._claims[new.namespace, new.name] = new
         elif old is not None and self._claims.get((old.namespace, old.name)) is old:
             del self._claims[old.namespace, old.name]
+        for each in (old, new):
+            if each is not None:
+                self._note((each.namespace, each.name))
+
+    def _note(self, claim: tuple[str, str] | None) -> None:
+        """Note what changed about a claim; None: perhaps about all of them."""
+        if claim is None:
+            self.changes.void()
+        else:
+            self.changes.add(claim, most=most_changes(len(self._claims)))
 
     def _put_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        for each in (old, new):
+            if each is not None:
+                self._note(each.claim)
         if old is not None:
             self._volumes.pop(old.name, None)
             self._unbound.get(old.storage_class, {}).pop(old.name, None)
@@ -95,6 +113,7 @@ class VolumeIndex:
             self._classes.pop(old.name, None)
         if new is not None:
             self._classes[new.name] = new
+        self._note(None)
 
     def conditions(self, pod: Pod) -> Iterator[NodeCondition | str]:
         """Yield what the pod's volumes ask of its node; a text where no node can take the pod as things are."""
