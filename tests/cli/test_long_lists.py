@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from apportion.__main__ import app
 from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
-from tests.cli.test_release_in_use import OURS, claim, config
+from tests.cli.test_release_in_use import OURS, claim
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.userconfig import config
 
 COUNT = 1_200
 

@@ -12,9 +12,10 @@ from typer.testing import CliRunner, Result
 from apportion.cli.release import release
 from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
 from testbed.beside import beside
-from tests.cli.test_release_in_use import OURS, claim, config
+from tests.cli.test_release_in_use import OURS, claim
 from tests.cluster.apiserver import ApiServer, Json, failed
 from tests.cluster.replica import hold
+from tests.cluster.userconfig import config
 
 GATE = {"name": "apportion.dev/allocation"}
 app = typer.Typer()

@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 import typer
-import yaml
 from aiohttp import web
 from typer.testing import CliRunner
 
 from apportion.cli.release import release
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, SLICES
 from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.userconfig import config
 
 OURS, PROTECTION = "apportion.dev/allocation", "resource.kubernetes.io/delete-protection"
 app = typer.Typer()
@@ -73,18 +73,3 @@ def claim(name: str, finalizers: list[str], *, allocated: bool) -> Json:
     """Return a claim that is kept between pods."""
     status: Json = {"allocation": {"devices": {"results": []}}} if allocated else {}
     return {"metadata": {"name": name, "namespace": "team", "finalizers": finalizers}, "status": status}
-
-
-def config(folder: Path, server: ApiServer) -> Path:
-    """Write a kubeconfig of the server."""
-    raw = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.port}"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
-    }
-    file = folder / "config"
-    file.write_text(yaml.safe_dump(raw))
-    return file

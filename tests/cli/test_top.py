@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from apportion.cli.answers.top import top
 from apportion.cluster.kinds import NODES, SLICES
 from testbed.installation import REPOSITORY
-from tests.cli.test_release_in_use import config
 from tests.cli.worlds import profile_request, two_cards
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.userconfig import config
 from tests.observedcluster import ObservedCluster, request
 
 app = typer.Typer()

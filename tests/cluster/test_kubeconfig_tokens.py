@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLASSES
@@ -19,6 +18,7 @@ from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer
 from tests.cluster.seen import Seen
 from tests.cluster.test_credentials import Guard, client, write
+from tests.cluster.userconfig import config
 
 PLUGIN = """#!/bin/sh
 echo run >> {folder}/runs
@@ -34,20 +34,6 @@ async def server() -> AsyncIterator[ApiServer]:
     async with ApiServer().serving() as made:
         made.put(CLASSES, {"metadata": {"name": "c"}})
         yield made
-
-
-def config(folder: Path, server: ApiServer, user: dict[str, Any]) -> Path:
-    raw = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.port}"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    file = folder / "config"
-    file.write_text(yaml.safe_dump(raw))
-    return file
 
 
 def by_plugin(folder: Path) -> dict[str, Any]:

@@ -47,6 +47,17 @@ def _cluster(client: Client, limited: Json, **devices: int) -> Trial:
     return Trial(world, world.cycle(client, evictor=evictor), evictor)
 
 
+async def gets_the_a100(made: Trial, wanted: Json) -> None:
+    """Let a pod of high priority come, for which the pod on the A100 goes, and which is served then."""
+    made.world.claim("w", wanted, namespace="a")
+    made.world.pod("w", "w", gates=(GATE,), spec={"priority": 9}, namespace="a")
+    await made.passes(4)
+    assert made.evicted == ["a100-0"]
+    ends(made.world, "a100-0")
+    await made.passes()
+    assert "w" in made.world.places()
+
+
 @pytest.mark.parametrize(
     ("limited", "wanted"),
     [
@@ -60,13 +71,7 @@ async def test_a_pod_goes_that_has_what_the_limit_leaves(
 ) -> None:
     """Of the other model there is nothing for the one that waits, though it would cost less."""
     made = _cluster(unanswered, limited, h100=1, a100=1)
-    made.world.claim("w", wanted, namespace="a")
-    made.world.pod("w", "w", gates=(GATE,), spec={"priority": 9}, namespace="a")
-    await made.passes(4)
-    assert made.evicted == ["a100-0"]
-    ends(made.world, "a100-0")
-    await made.passes()
-    assert "w" in made.world.places()
+    await gets_the_a100(made, wanted)
 
 
 @pytest.mark.parametrize("wanted", [EITHER, request("gpu")])
@@ -76,13 +81,7 @@ async def test_a_pod_goes_though_a_device_is_free_that_the_limit_rules_out(
     """What the limit leaves is used by others."""
     made = _cluster(unanswered, {"model": "h100"}, h100=1, a100=1)
     ends(made.world, "h100-0")
-    made.world.claim("w", wanted, namespace="a")
-    made.world.pod("w", "w", gates=(GATE,), spec={"priority": 9}, namespace="a")
-    await made.passes(4)
-    assert made.evicted == ["a100-0"]
-    ends(made.world, "a100-0")
-    await made.passes()
-    assert "w" in made.world.places()
+    await gets_the_a100(made, wanted)
 
 
 async def test_pods_go_for_a_group_though_devices_are_free_that_the_limit_rules_out(
