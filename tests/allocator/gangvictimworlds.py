@@ -48,7 +48,7 @@ class GangWorld:
     @property
     def racks(self) -> dict[str, str]:
         """The rack of each node."""
-        return {node.node: self.state.labels(node.node)[RACK] for node in self.nodes}
+        return {node.node: self.state.names()[node.node].labels[RACK] for node in self.nodes}
 
 
 def drawn(seed: int, *, alike: bool) -> GangWorld:

@@ -22,6 +22,7 @@ from apportion.allocator.pricing.demandmix import DemandMix
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.querycache import QueryCache
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.pools import NodeInfo
 from apportion.allocator.rules.queries import Queries
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorResults, Selectors
@@ -29,6 +30,7 @@ from apportion.allocator.strategies.learned import LearnedDemand
 from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 from apportion.cel import Programs
 from apportion.dra.allocation import DeviceResult
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import PoolId, Slice
@@ -156,6 +158,11 @@ class State:
         """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)
 
+    def charged(self, device: DeviceId) -> CounterAmounts | None:
+        """Return what a device that is held takes of its pool's counters; None: nobody holds it, or no slice has said it."""
+        holding = self._holdings.held(PoolId(device.driver, device.pool)).get(device.name)
+        return holding.consumption if holding is not None else None
+
     def kept(self, key: str, aside: Collection[str]) -> tuple[DeviceResult, ...]:
         """Return the devices that a key keeps from others: that no other key holds as a whole, those `aside` not counted.
 
@@ -171,12 +178,9 @@ class State:
         """Return the present view of a node; raises KeyError for an unknown node."""
         found = self._views.get(name)
         if found is None:
+            known = self._inventory
             found = self._views[name] = NodeView(
-                self._inventory.nodes_known[name],
-                self._inventory.pools(name),
-                self._inventory.slice_view,
-                self._templates,
-                self.features,
+                known.nodes_known[name], known.pools(name), known.slice_view, self._templates, self.features
             )
             self._stale_views.add(name)
         if name in self._stale_views:
@@ -221,13 +225,9 @@ class State:
         """Return a number that grows with every change of a node."""
         return self._log.end
 
-    def names(self) -> Mapping[str, object]:
-        """Return the nodes."""
+    def names(self) -> Mapping[str, NodeInfo]:
+        """Return the nodes by name."""
         return self._inventory.nodes_known
-
-    def labels(self, name: str) -> Mapping[str, str]:
-        """Return the labels of a node; raises KeyError for an unknown node."""
-        return self._inventory.nodes_known[name].labels
 
     def nodes_of(self, device: DeviceId) -> Iterator[str]:
         """Yield the nodes that may have the device."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from apportion.dra import reading
+from apportion.dra import consumedcounters, reading
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json
@@ -33,6 +34,8 @@ class DeviceResult(NamedTuple):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     skip_node_operations: tuple[str, ...] = ()
+    counters: CounterAmounts | None = None
+    """What the device takes of its pool's counters as the allocation says it (ADR 45); None: it does not."""
 
     @classmethod
     def from_json(cls, raw: Json, at: str = "") -> "DeviceResult":
@@ -140,15 +143,18 @@ class Allocation(NamedTuple):
         inside = reading.join(at, "devices")
         selector = reading.table(raw, "nodeSelector", at=at)
         try:
+            config = tuple(
+                ConfigResult.from_json(row, path) for path, row in reading.rows(devices, "config", at=inside)
+            )
             return cls(
-                results=tuple(
-                    DeviceResult.from_json(row, path)
-                    for path, row in reading.rows(devices, "results", at=inside)
+                results=_with_counters(
+                    tuple(
+                        DeviceResult.from_json(row, path)
+                        for path, row in reading.rows(devices, "results", at=inside)
+                    ),
+                    config,
                 ),
-                config=tuple(
-                    ConfigResult.from_json(row, path)
-                    for path, row in reading.rows(devices, "config", at=inside)
-                ),
+                config=config,
                 node_selector=NodeSelector.from_json(selector, f"{at}.nodeSelector") if selector else None,
                 timestamp=reading.text(raw, "allocationTimestamp", at=at, default="") or None,
             )
@@ -168,3 +174,18 @@ class Allocation(NamedTuple):
         if self.timestamp is not None:
             raw["allocationTimestamp"] = self.timestamp
         return raw
+
+
+def _with_counters(
+    results: tuple[DeviceResult, ...], config: tuple[ConfigResult, ...]
+) -> tuple[DeviceResult, ...]:
+    """Add what the allocation says of the counters that its devices take."""
+    counters = {
+        device: amounts
+        for entry in config
+        if entry.source == consumedcounters.SOURCE
+        for device, amounts in consumedcounters.amounts_in(entry.opaque)
+    }
+    if not counters:
+        return results
+    return tuple(each._replace(counters=counters.get(each.device)) for each in results)

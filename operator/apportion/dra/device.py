@@ -103,7 +103,7 @@ class Device:
                 attributes,
                 unsupported,
                 _CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
-                _CONSUMES.read(consumes, at, _consumptions) if consumes is not None else (),
+                _CONSUMES.read(consumes, at, consumptions_from_json) if consumes is not None else (),
             )
         taints = raw.get("taints")
         has_place = any(key in raw for key in ("nodeName", "allNodes", "nodeSelector"))
@@ -114,7 +114,7 @@ class Device:
             attributes=attributes,
             unsupported=unsupported,
             capacity=_CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
-            consumes=_CONSUMES.read(consumes, at, _consumptions) if consumes is not None else (),
+            consumes=_CONSUMES.read(consumes, at, consumptions_from_json) if consumes is not None else (),
             taints=_TAINTS.read(taints, at, _taints) if taints is not None else (),
             shareable=reading.flag(raw, "allowMultipleAllocations", at=at),
             availability=Availability.from_json(raw, at) if has_place else None,
@@ -195,7 +195,8 @@ def _qualified_last(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: "/" in name)
 
 
-def _consumptions(raw: Any, at: str) -> tuple[CounterConsumption, ...]:
+def consumptions_from_json(raw: Any, at: str = "") -> tuple[CounterConsumption, ...]:
+    """Read the list `consumesCounters`."""
     return tuple(
         _consumption(row, path)
         for path, row in reading.rows({"consumesCounters": raw}, "consumesCounters", at=at)

@@ -20,6 +20,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
 from apportion.scheduling import events
+from apportion.scheduling.chargedcounters import with_counters
 from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.noderoom import promised_node
@@ -164,7 +165,8 @@ class BackgroundWrites:
                     raise Overtaken(f"claim {claim.key} has changed")  # noqa: TRY301 - as if the server had said it
                 version = protected
                 user = user_ahead(claim, demand.pods, self._snapshot)
-                await self._writer.allocate(claim, assumption.allocation, version, user)
+                chosen = with_counters(assumption.allocation, self._snapshot)
+                await self._writer.allocate(claim, chosen, version, user)
             except Overtaken as error:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
                 # Which way the claim has moved on the watch will show: a request that was sent twice finds itself in its way.
@@ -190,10 +192,8 @@ class BackgroundWrites:
                 metrics.ALLOCATIONS.labels("written").inc()
                 if since is not None:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
-                allocation = assumption.allocation
-                events.allocated(self._recorder, claim, allocation, demand.pods)
-                devices = len(allocation.results)
-                _log.info("claim.allocated", claim=claim.key, node=allocation.node, devices=devices)
+                events.allocated(self._recorder, claim, chosen, demand.pods)
+                _log.info("claim.allocated", claim=claim.key, node=chosen.node, devices=len(chosen.results))
 
     def _failed(
         self,

@@ -2,14 +2,15 @@
 
 In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is kept
 as it was when the device was taken: no counter is freed because a driver changes or withdraws the device
-(kubernetes/kubernetes #140802). What a driver adds to it counts, too. So it is where a device is released for a moment and held again.
+(kubernetes/kubernetes #140802). What a driver adds to it counts, too, and what the allocation says (ADR 45). So it is where a device is
+released for a moment and held again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from apportion.allocator.rules.pools import CounterAmounts
 from apportion.dra.allocation import DeviceResult
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
@@ -24,8 +25,10 @@ def _unknown(_device: str) -> CounterAmounts | None:
     return None
 
 
-def _larger(before: CounterAmounts, now: CounterAmounts) -> CounterAmounts:
-    """Return the larger amount of each counter; the same object where it says so already."""
+def _larger(before: CounterAmounts | None, now: CounterAmounts | None) -> CounterAmounts | None:
+    """Return the larger amount of each counter; the same object where it says so already. None: unknown."""
+    if before is None or now is None:
+        return now if before is None else before
     if all(before.get(counter, 0) >= amount for counter, amount in now.items()):
         return before
     return {**before, **{counter: max(amount, before.get(counter, 0)) for counter, amount in now.items()}}
@@ -125,23 +128,23 @@ class Holdings:
                 held = self._pools.setdefault(pool, {})
                 consumption_of = resolve(pool)
             holding, former = held.get(name), self._released.get(pool, {}).get(name)
+            said = result.counters
             if holding is None:
                 consumption = consumption_of(name)
                 if former is not None and (consumption is None or former[0] == key):
                     consumption = former[1]
+                consumption = _larger(consumption, said)
                 held[name] = DeviceHolding(key, result, consumption)
                 touched.append((pool, name, consumption, 1))
                 continue
             holding.add(key, result)
-            sign = 0
-            if holding.consumption is None:
-                holding.consumption = consumption_of(name)
-                sign = 1
-            elif former is not None and former[0] == key and former[1] is not None:
+            before = holding.consumption
+            consumption = consumption_of(name) if before is None else before
+            if former is not None and former[0] == key and before is not None:
                 # One that shared it came back before the last one that had it.
-                before, holding.consumption = holding.consumption, _larger(holding.consumption, former[1])
-                sign = int(holding.consumption is not before)
-            touched.append((pool, name, holding.consumption, sign))
+                consumption = _larger(consumption, former[1])
+            holding.consumption = _larger(consumption, said)
+            touched.append((pool, name, holding.consumption, int(holding.consumption is not before)))
         return touched
 
     def release(self, key: str) -> list[Change]:

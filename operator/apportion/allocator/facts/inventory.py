@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from apportion.allocator.bits import bits
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.negatives import negative
-from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, pool_on
+from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
 from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint

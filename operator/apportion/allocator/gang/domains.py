@@ -51,7 +51,7 @@ def domains_of(
     """Return the nodes by their values of the labels; nodes that lack one are left out."""
     found: dict[tuple[str, ...], set[str]] = {}
     for name in state.names() if nodes is None else state.names().keys() & nodes:
-        own = state.labels(name)
+        own = state.names()[name].labels
         values = tuple(own.get(label, "") for label in labels)
         if all(values):
             found.setdefault(values, set()).add(name)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.counters import GroupOccupancy, GroupState, GroupType, Need
-from apportion.allocator.rules.pools import CounterAmounts
+from apportion.dra.consumedcounters import CounterAmounts
 
 
 class GroupTemplate(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from apportion.allocator.facts.holdings import Change, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
-from apportion.allocator.rules.pools import CounterAmounts
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 

@@ -11,8 +11,9 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, reaches
+from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
 from apportion.allocator.rules.slices import SliceView
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import Device
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
+from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import Device
 from apportion.dra.quantity import Quantity
 from apportion.dra.slice import PoolId, Slice
-
-CounterAmounts = Mapping[tuple[str, str], int]
-"""Amounts in 10^-9 by (counter set, counter)."""
 
 
 @dataclass(frozen=True, slots=True)
