@@ -85,6 +85,6 @@ def test_a_published_device_takes_the_larger_amount(said: int) -> None:
     ],
 )
 def test_parameters_that_are_no_record_say_nothing(parameters: Any) -> None:
-    """Whoever wrote them: the claim stays readable."""
+    """The claim stays readable, no matter who wrote them."""
     opaque = {"driver": WRITER} | ({"parameters": parameters} if parameters is not None else {})
     assert list(amounts_in(opaque)) == []
