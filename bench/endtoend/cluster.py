@@ -30,6 +30,8 @@ OPERATOR: Final = "operator"
 _TOGETHER: Final = 16
 """Requests in flight while nodes and slices are made."""
 _ACTING_SECONDS: Final = 300.0
+_DEPLOYED: Final = ("--log-format", "json")
+"""As the manifests have it; lines for people take longer to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIte
         slices = await _publish(control_plane, tuple(workload.shapes()), guard=ours)
         operator = probe = None
         if ours:
-            installation = await stack.enter_async_context(Installation(control_plane, (), agents=False))
+            deployed = Installation(control_plane, (), agents=False, operator_options=_DEPLOYED)
+            installation = await stack.enter_async_context(deployed)
             operator = installation.operators[0]
             probe = OperatorProbe(installation.operator_ports[0])
             await probe.acting(_ACTING_SECONDS)
