@@ -123,3 +123,25 @@ def test_every_claim_that_is_served_one_by_one_is_served_by_the_plan(
         if isinstance(found, Decision):
             state.hold(f"c{number}", found.allocations[0].results)
             assert number in together
+
+
+@settings(deadline=None)
+@given(
+    free=st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    demands=st.integers(1, 12),
+    size=st.integers(1, 3),
+)
+def test_of_demands_that_are_alike_as_many_are_served_one_by_one(
+    free: list[int], demands: int, size: int
+) -> None:
+    """So a queue of nothing else needs no plan."""
+    state = cluster_of_models({f"n{number}": ("a", count) for number, count in enumerate(free)})
+    asked = [Demand((claim(f"c{number}", model_request("a", size)),)) for number in range(demands)]
+    planned = allocate_queue(state, asked)
+    served = 0
+    for number, demand in enumerate(asked):
+        answer = allocate(state, demand)
+        if isinstance(answer, Decision):
+            served += 1
+            state.hold(f"held-{number}", answer.allocations[0].results)
+    assert sum(isinstance(answer, Decision) for answer in planned) == served

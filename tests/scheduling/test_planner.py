@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.queue import MOST_TOGETHER, allocate_queue
+from apportion.allocator.queue import MOST_TOGETHER, allocate_queue, queue_steps
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
 from apportion.scheduling.planner import planned
@@ -11,6 +11,7 @@ from tests.allocator.builders import chips, cluster
 from tests.observedcluster import GPU, request
 from tests.scheduling.deciding import Deciding
 from tests.scheduling.queued import MODEL, fleet, parts, placed
+from tests.steps import Steps
 
 
 def test_a_plan_is_dropped_as_a_whole_once_a_node_has_no_room() -> None:
@@ -49,6 +50,18 @@ async def test_the_last_that_wait_are_placed_together(
     places = await placed(unanswered, nodes, requests | more)
     assert places.keys() == requests.keys()
     assert (places["b"], places["c"]) == ("eight", "pair")
+
+
+@pytest.mark.parametrize("alike", [True, False])
+async def test_nothing_is_planned_for_demands_that_are_alike(unanswered: Client, *, alike: bool) -> None:
+    """Each order serves as many, so that a plan is nothing but a third more work for each pod of a burst."""
+    requests = {f"c{number}": request("gpu") for number in range(8)}
+    if not alike:
+        requests["c7"] = request("gpu", count=2)
+    with Steps(only=queue_steps) as planned_together:
+        places = await placed(unanswered, {"n1": ("a", 4), "n2": ("a", 5)}, requests)
+    assert places.keys() == requests.keys()
+    assert (planned_together.count == 0) is alike
 
 
 async def test_who_cannot_be_served_keeps_nobody_from_being_placed_together(

@@ -122,19 +122,20 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
-        shape = self.shape(demand)
+        as_written = self.shape(demand)
         try:
-            return (yield from self._decide_allowed(self.quotas.check(demand, shape), shape, capacity))
+            allowed = self.quotas.check(demand, as_written)
+            shape = as_written if allowed is demand else self.shape(allowed)
+            return (yield from self._decide_allowed(allowed, shape, as_written, capacity))
         except OverLimit:
             if granted := (yield from self._grant_part(demand, self.quotas.parts(demand), capacity)):
                 return granted
             raise
 
     def _decide_allowed(
-        self, demand: WaitingDemand, as_written: Shape | None, capacity: HostCapacity
+        self, demand: WaitingDemand, shape: Shape | None, as_written: Shape | None, capacity: HostCapacity
     ) -> Generator[None, None, int]:
-        """Decide for what a quota leaves of a demand; `as_written`: the shape of the whole. Raises OverLimit: its devices take too much."""
-        shape = self.shape(demand)
+        """Decide for what a quota leaves of a demand, its shape and that of the whole. Raises OverLimit: its devices take too much."""
         known = self.refusals.of_shape(shape)
         if known is not None:
             self.refusals.cover(demand, shape)
@@ -151,8 +152,7 @@ class Decider:
             return 0
         terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
         searched = None if shut or self.planner.knows(demand.key) else terms
-        no_node = self.planner.no_node(demand.key)
-        asked = yield from self.further.ask(demand, capacity, searched, no_node)
+        asked = yield from self.further.ask(demand, capacity, searched, self.planner.no_node(demand.key))
         if isinstance(asked, str):
             return (yield from self._without(demand, capacity, alike, None if explained else asked))
         answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())

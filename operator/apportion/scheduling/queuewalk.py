@@ -211,11 +211,12 @@ class QueueWalk:
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, float]:
         """Place the last of the queue together; yields while nodes are searched. Returns how many seconds that took."""
         decider, began = self._decider, self._clock()
-        current = [
-            demand
-            for demand in last
-            if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
-        ]
+        current = [demand for demand in last if is_current(demand, self._snapshot)]
+        current = [demand for demand in current if self._readiness(demand) in ("ready", "rests")]
+        # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
+        if len(shapes := {decider.shape(each) for each in current}) == 1 and None not in shapes:
+            decider.planner.begin()
+            return 0.0
         refused = yield from self._refused_shapes.among(current, capacity)
         apart = self._refused_shapes.apart(refused)
         shut = {
