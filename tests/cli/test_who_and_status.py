@@ -128,6 +128,7 @@ def test_claims_are_counted_and_the_table_has_80_columns(tmp_path: Path) -> None
     assert "1 served, 1 waiting, 1 that nobody serves as they are" in result.stdout
     assert "[AAAA....]" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "A=team/held" in result.stdout.split()
     assert ask(tmp_path, cluster, "status", "-o", "name").stdout.split() == ["n1", "n2"]
     assert ask(tmp_path, Cluster(), "status").exit_code == 1
 

@@ -51,7 +51,9 @@ _RENEWALS = 3
 def release(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    namespace: Annotated[str, typer.Option(help="Namespace of the operator.")] = "apportion-system",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Namespace of the operator.")
+    ] = "apportion-system",
     patience: Annotated[float, typer.Option(help="Seconds to wait for agents and pods.", min=0)] = 120.0,
     force: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool,

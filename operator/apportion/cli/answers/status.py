@@ -65,7 +65,7 @@ def draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
             f"[{each.slices}]",
             each.largest or "-",
             "-" if each.fragmentation is None else f"{each.fragmentation:.0%}",
-            ", ".join(f"{letter} {claim}" for letter, claim in each.holders.items()) or "-",
+            ", ".join(f"{letter}={claim}" for letter, claim in each.holders.items()) or "-",
         )
         for each in found
     ]
