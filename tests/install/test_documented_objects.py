@@ -22,7 +22,9 @@ def whole(found: Json) -> Json | None:
     if found.keys() == {"config"}:
         # Of a claim.
         names = sorted({name for row in found["config"] for name in row.get("requests", ())}) or ["r"]
-        requests: list[Json] = [{"name": name, "exactly": {"deviceClassName": "gpu.apportion.dev"}} for name in names]
+        requests: list[Json] = [
+            {"name": name, "exactly": {"deviceClassName": "gpu.apportion.dev"}} for name in names
+        ]
         spec: Json = {"devices": {"requests": requests, **found}}
         return {
             "apiVersion": "resource.k8s.io/v1",
