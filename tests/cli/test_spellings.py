@@ -60,3 +60,33 @@ def test_the_former_spelling_means_the_same(
     assert after.exit_code < 2, after.stderr
     assert after.stdout
     assert (before.exit_code, before.stdout) == (after.exit_code, after.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["pod team/holder", "pods team/holder", "po holder -n team", "pod/holder -n team", "pod/team/holder"],
+)
+def test_a_pod_is_named_as_for_kubectl(tmp_path: Path, words: str) -> None:
+    """By each of its names, before a blank or a slash."""
+    world = two_cards().write(tmp_path / "world")
+    found = CliRunner().invoke(app, ["why", *words.split(), "--world", str(world)])
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout.startswith("pod team/holder is served")
+    claim = CliRunner().invoke(app, ["why", "resourceclaims", "team/held", "--world", str(world)])
+    assert claim.stdout.startswith("claim team/held is served")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("node n1", "node: there are claim and pod"),
+        ("pod", "write pod NAME, or pod/NAME"),
+        ("pod/holder holder", "write pod NAME, or pod/NAME"),
+        ("claim/", "write claim NAME, or claim/NAME"),
+    ],
+)
+def test_what_is_no_name_is_refused(words: str, said: str) -> None:
+    """In one sentence, before a cluster is asked."""
+    found = CliRunner().invoke(app, ["why", *words.split(), "--kubeconfig", "/nowhere"])
+    assert found.exit_code == 2
+    assert said in found.stderr
