@@ -25,7 +25,7 @@ def hold(server: ApiServer, holder: str) -> None:
 async def test_what_was_observed_in_an_earlier_term_is_not_enough(*, regained: bool) -> None:
     """The lease's thread says both at once, when the loop has its turn; or the second a moment later."""
     done: list[str] = []
-    told: list[Callable[[], None]] = []
+    calls: list[Callable[[], None]] = []
     server = ApiServer()
     loop = asyncio.get_running_loop()
     lease = Lease(
@@ -35,12 +35,12 @@ async def test_what_was_observed_in_an_earlier_term_is_not_enough(*, regained: b
         clock=time.monotonic,
         now=lambda: datetime.now(UTC),
         renew=0.01,
-        tell=told.append,
+        tell=calls.append,
     )
 
     async def said(count: int) -> None:
         async def heard() -> int:
-            return len(told)
+            return len(calls)
 
         await eventually(heard, lambda found: found == count)
 
@@ -53,12 +53,12 @@ async def test_what_was_observed_in_an_earlier_term_is_not_enough(*, regained: b
             await said(2)
 
     def warm_up() -> None:
-        if told:
-            loop.call_soon(told.pop(0))
+        if calls:
+            loop.call_soon(calls.pop(0))
             if regained:
-                loop.call_soon(told.pop(0))
+                loop.call_soon(calls.pop(0))
             else:
-                loop.call_later(0.1, told.pop(0))
+                loop.call_later(0.1, calls.pop(0))
 
     async def act() -> None:
         done.append("acts")
@@ -70,6 +70,6 @@ async def test_what_was_observed_in_an_earlier_term_is_not_enough(*, regained: b
     async with server.serving(), server.client() as client, beside(lease.run(client)):
         await said(1)
         async with beside(lead(lease, catch_up=catch_up, warm_up=warm_up, act=act)):
-            told.pop(0)()
+            calls.pop(0)()
             await eventually(acts)
     assert done == ["caught up", "caught up", "acts"]
