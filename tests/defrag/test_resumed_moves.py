@@ -24,6 +24,6 @@ async def test_a_leader_that_goes_on_says_so_once_and_how_far_the_plan_is(silent
     await trial.rounds()
     assert trial.campaign is not None
     assert trial.campaign.reason == "Completed"
-    assert resumed(trial) == ["another operator leads now, and goes on: 1 of 2 moves made"]
+    assert resumed(trial) == ["what was begun before goes on: 1 of 2 moves made"]
     trial.lead()
     assert resumed(trial) == []

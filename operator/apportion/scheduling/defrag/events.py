@@ -22,10 +22,8 @@ def planned(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
 
 
 def resumed(recorder: Recorder, policy: DefragPolicy, campaign: Campaign) -> None:
-    """A leader goes on with a plan that one before it has begun."""
-    recorder.normal(
-        _about(policy), "MovesResumed", f"another operator leads now, and goes on: {campaign.progress}"
-    )
+    """What was begun goes on: by another leader, or after the answer to its first write was lost."""
+    recorder.normal(_about(policy), "MovesResumed", f"what was begun before goes on: {campaign.progress}")
 
 
 def moved(recorder: Recorder, policy: DefragPolicy, pod: Pod, move: CampaignMove) -> None:
