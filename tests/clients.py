@@ -39,8 +39,9 @@ async def silent(authority: str) -> AsyncIterator[Client]:
     settings = Configuration(host=f"http://{host}:{port}", ssl_ca_cert=authority)
     async with Client(settings, patience=60.0, manager="apportion-operator") as made:
         yield made
-    server.close()
-    left = asyncio.all_tasks() - before - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+        server.close()
+        # Before the connection is closed: each write that meets it closed would be logged with its traceback.
+        left = asyncio.all_tasks() - before - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

@@ -1,16 +1,15 @@
 """App: builds the parts of the operator and runs them.
 
 Reflectors feed the snapshot in every replica. One that has listed every kind tries for the lease, in a thread of its own. The cycle
-acts only while this replica holds it, and only after everything was observed that the server had accepted when it was gained.
+acts only while this replica holds it (`leading.py`).
 """
 
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import kopf
 import structlog
@@ -33,6 +32,7 @@ from apportion.errors import ApportionError
 from apportion.fitness import Fitness
 from apportion.gauges.gauges import Gauges
 from apportion.gauges.pendingclaims import PendingClaims
+from apportion.leading import lead
 from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
 from apportion.probes import Probes
@@ -193,7 +193,13 @@ class App:
         REGISTRY.register(self._gauges)
         try:
             async with asyncio.TaskGroup() as group:
-                acting = group.create_task(self._parts.run("acting", self._lead()))
+                leading = lead(
+                    self.lease,
+                    catch_up=self._caught_up,
+                    warm_up=self.snapshot.state.warm_up,
+                    act=self._act,
+                )
+                acting = group.create_task(self._parts.run("acting", leading))
                 tasks = [
                     group.create_task(self._parts.run(f"reflector of {each.kind.plural}", each.run()))
                     for each in self._reflectors
@@ -231,47 +237,20 @@ class App:
         async with await self._connect() as client:
             await self.lease.run(client)
 
-    async def _lead(self) -> None:
-        """Act whenever this replica holds the lease and has observed all that happened before."""
-        while True:
-            await self.lease.gained.wait()
-            term = self.lease.terms
-            if not await self._while_leading(self._caught_up()):
-                continue
-            self.snapshot.state.warm_up()
-            await asyncio.sleep(0)  # what the lease's thread has said meanwhile
-            if self.lease.lost.is_set() or self.lease.terms != term:
-                continue
-            _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            self.fitness.set_acting(acting=True)
-            try:
-                await self._while_leading(self._act())
-            finally:
-                self.fitness.set_acting(acting=False)
-
-    async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do the work until it ends or the lease is lost; says whether it has ended before that."""
-        task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lease.lost.wait())
-        try:
-            await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
-            ended = task.done() and not lost.done()
-        finally:
-            lost.cancel()
-            task.cancel()
-            await asyncio.wait((task,))
-        if not task.cancelled():
-            task.result()
-        return ended
-
     async def _act(self) -> None:
-        # Before the first pass, which would give away what a leader before has held.
-        self._defrag.resume()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.cycle.run())
-            group.create_task(self.partitions.run())
-            group.create_task(self._quotas.run())
-            group.create_task(self._defrag.run())
-            group.create_task(self._holds.run())
+        _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
+        self.fitness.set_acting(acting=True)
+        try:
+            # Before the first pass, which would give away what a leader before has held.
+            self._defrag.resume()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.cycle.run())
+                group.create_task(self.partitions.run())
+                group.create_task(self._quotas.run())
+                group.create_task(self._defrag.run())
+                group.create_task(self._holds.run())
+        finally:
+            self.fitness.set_acting(acting=False)
 
     async def _upkeep(self) -> None:
         synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))

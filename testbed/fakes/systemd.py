@@ -35,6 +35,8 @@ _TAG = "INVOCATION_ID"
 """systemd sets it for every program; here it is the unit's name, and finds the unit's processes."""
 SILENT = "APPORTION_FAKE_SYSTEMD_SILENT"
 """Where this is set, there is a bus and nobody behind it (dbus-daemon 1.14 answers so; seen); `bus`: the bus does not answer, either."""
+REFUSED = "APPORTION_FAKE_SYSTEMD_REFUSES"
+"""The unit that is not stopped, as where the host's policy denies it (org.freedesktop.systemd1(5), Security)."""
 _LOOK_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 _PROPERTIES = frozenset(
@@ -141,6 +143,8 @@ class Manager:
                 return new_error(message, "org.freedesktop.DBus.Error.ServiceUnknown", "s", (text,))
             case "StartTransientUnit", (name, "fail", properties, []):
                 return self._start(message, name, {key: value for key, (_, value) in properties})
+            case "StopUnit", (name, "replace") if name == os.environ.get(REFUSED):
+                return new_error(message, "org.freedesktop.DBus.Error.AccessDenied", "s", ("Access denied",))
             case "StopUnit", (name, "replace"):
                 unit = self.units.get(name)
                 if unit is None:

@@ -47,6 +47,8 @@ class FakeFunctions:
     def __init__(self, file: Path) -> None:
         """`file` holds all of it."""
         self._file = file
+        self.asked: list[bytes] = []
+        """The bodies of the messages by which this process has set something."""
 
     def make(self, physical: str, *functions: dict[str, Any], refuses: tuple[str, ...] = ()) -> None:
         """Give an interface functions; `refuses`: settings that its driver does not know, or `zero`."""
@@ -96,6 +98,7 @@ class FakeFunctions:
         try:
             name = socket.if_indextoname(index)
             if kind == _SET:
+                self.asked.append(body)
                 self._set(name, own[_LIST])
             elif kind == _GET:
                 mask = struct.unpack("=I", own.get(_MASK, bytes(4)))[0]

@@ -193,7 +193,7 @@ def test_what_is_not_there_is_reported_without_a_trace(shell: Shell) -> None:
     """Files, options, devices, claims on other nodes, a journal that is none."""
     assert "No such file" in shell.run("prepare", "--claim-file", "nowhere.json", status=2)
     assert "give either" in shell.run("unprepare", status=2)
-    assert "there are text and json" in shell.run("discover", "-o", "xml", status=2)
+    assert "there are table and json" in shell.run("discover", "-o", "xml", status=2)
     assert "this node has no card gpu-9; it has gpu-0" in shell.run("recover", "gpu-9", status=2)
     assert "had no mark" in shell.run("recover", "gpu-0")
     assert "unknown backend" in shell.run("--backend", "magic", "discover", status=2)

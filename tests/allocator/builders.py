@@ -183,6 +183,19 @@ def partitionable_slices(node: str, chips: int, profiles: Profiles) -> list[Slic
     ]
 
 
+def drawn_slices(rng: random.Random, names: Sequence[str], kind: str, fewest: int = 1) -> list[Slice]:
+    """Draw the slices of nodes: chips of `seven` or `four` engines, or (`whole`) as many devices as `fewest` to four."""
+    slices: list[Slice] = []
+    for name in names:
+        if kind == "whole":
+            rows = [device(f"gpu-{number}") for number in range(rng.randint(fewest, 4))]
+            slices.append(device_slice(name, name, rows))
+        else:
+            profiles = SEVEN_ENGINES if kind == "seven" else FOUR_ENGINES
+            slices += partitionable_slices(name, rng.randint(1, 2), profiles)
+    return slices
+
+
 def packing_instance(seed: int) -> tuple[State, list[Demand]]:
     """Return a small cluster of at most 40 placements, and demands for 0.7 to 1.5 times its engines."""
     rng = random.Random(seed)  # noqa: S311 - a test that can be repeated

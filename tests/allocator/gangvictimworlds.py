@@ -13,14 +13,10 @@ from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim,
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import (
-    FOUR_ENGINES,
-    SEVEN_ENGINES,
     claim,
     cluster,
-    device,
     device_request,
-    device_slice,
-    partitionable_slices,
+    drawn_slices,
 )
 
 RACK = "rack"
@@ -56,15 +52,7 @@ def drawn(seed: int, *, alike: bool) -> GangWorld:
     rng = random.Random(f"gang/{seed}")  # noqa: S311 - a test that can be repeated
     names = ["n1", "n2", "n3"][: rng.choice([1, 2, 2, 3])]
     kind = rng.choice(["seven", "four", "whole", "whole"])
-    slices = []
-    for name in names:
-        if kind == "whole":
-            rows = [device(f"gpu-{n}") for n in range(rng.randint(1, 4))]
-            slices.append(device_slice(name, name, rows))
-        else:
-            profiles = SEVEN_ENGINES if kind == "seven" else FOUR_ENGINES
-            slices += partitionable_slices(name, rng.randint(1, 2), profiles)
-    state = cluster(*slices, nodes=names)
+    state = cluster(*drawn_slices(rng, names, kind), nodes=names)
     for number, name in enumerate(names):
         state.put_node(name, {RACK: f"rack-{min(number, 1)}"})
     ladder = rng.choice([GroupLadder(), GroupLadder(), GroupLadder((GroupRung(RACK, required=True),))])

@@ -69,7 +69,7 @@ def test_bad_input_is_named_and_ends_with_two() -> None:
         (("-e", "true", "-f", "-"), "{", "neither JSON nor YAML"),
         (("-e", "true", "-f", "-"), '{"devices": 5}', "devices: expected a list"),
         (("-f", "-"), "[]", "an expression is missing"),
-        (("-e", "true", "-f", "-", "-o", "xml"), "[]", "there are text and json"),
+        (("-e", "true", "-f", "-", "-o", "xml"), "[]", "there are table and json"),
     ]
     for args, stdin, reason in cases:
         done = run(*args, stdin=stdin)

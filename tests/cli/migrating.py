@@ -104,7 +104,7 @@ def ask(tmp_path: Path, *workloads: Json, output: str = "json", world: list[Json
     """Run the command on workloads and a cluster in files."""
     for name, found in (("workloads", workloads), ("cluster", world or cluster())):
         (tmp_path / name).write_text(yaml.safe_dump_all(found))
-    options = ["--dry-run", "-f", str(tmp_path / "workloads"), "--cluster", str(tmp_path / "cluster")]
+    options = ["--dry-run", "-f", str(tmp_path / "workloads"), "--world", str(tmp_path / "cluster")]
     return CliRunner().invoke(app, [*options, "-o", output], env={"COLUMNS": "200"})
 
 

@@ -61,12 +61,14 @@ async def test_contexts_lists_of_files_and_the_own_configuration_are_found(
 
 
 @pytest.mark.parametrize("command", ["free", "status", "top", "snapshot", "release"])
-def test_a_broken_configuration_is_one_sentence(command: str, tmp_path: Path) -> None:
-    """Exit status 2, and no trace of a library."""
-    (tmp_path / "broken").write_text("clusters: [\n")
+@pytest.mark.parametrize("text", ["clusters: [\n", "", "[]"])
+def test_a_broken_configuration_is_one_sentence(command: str, text: str, tmp_path: Path) -> None:
+    """Exit status 2, and no words of a library about its own types."""
+    (tmp_path / "broken").write_text(text)
     code, out, err = run(command, "--kubeconfig", str(tmp_path / "broken"), home=tmp_path)
     assert (code, out) == (2, "")
     assert err.startswith("error: kubeconfig:")
+    assert "object" not in err
     code, _, err = run(command, "--context", "mine", home=tmp_path)
     assert code == 2
     assert "--context" in err

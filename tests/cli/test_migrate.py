@@ -255,7 +255,7 @@ def test_bad_input_is_named_and_ends_with_2(tmp_path: Path, text: str, words: st
     """One sentence on standard error, with object and field."""
     (tmp_path / "cluster").write_text(yaml.safe_dump_all(cluster()))
     (tmp_path / "w").write_text(text)
-    result = CliRunner().invoke(app, ["-f", str(tmp_path / "w"), "--cluster", str(tmp_path / "cluster")])
+    result = CliRunner().invoke(app, ["-f", str(tmp_path / "w"), "--world", str(tmp_path / "cluster")])
     assert result.exit_code == 2
     assert words in result.stderr
     assert "Traceback" not in result.stderr

@@ -57,7 +57,7 @@ FILES = {
         ("allocate -f dated", "neither JSON nor YAML: day is out of range"),
         ("allocate -f cyclic", "an alias stands for something that it is part of"),
         ("fit -f cyclic --world list", "cyclic: an alias stands for something that it is part of"),
-        ("migrate -f cyclic --cluster list", "an alias stands for something that it is part of"),
+        ("migrate -f cyclic --world list", "an alias stands for something that it is part of"),
         ("fit -f endless --world list", "its aliases stand for more than 10,000,000 values"),
         ("allocate -f list", "a list of objects is no world; `apportion fit --world` reads it"),
         ("allocate -f misspelt", "error: clames: there is no such field; did you mean claims?"),
@@ -68,15 +68,15 @@ FILES = {
         ),
         ("fit -f plain --world list", "error: plain: document 0: expected an object"),
         ("defrag plan --for plain --world list", "error: plain: document 0: expected an object"),
-        ("migrate -f plain --cluster list", "error: plain: document 0: expected an object"),
-        ("migrate -f torn --cluster list", "error: torn: neither JSON nor YAML"),
+        ("migrate -f plain --world list", "error: plain: document 0: expected an object"),
+        ("migrate -f torn --world list", "error: torn: neither JSON nor YAML"),
         ("free --world torn", "error: torn: neither JSON nor YAML"),
         ("allocate -f world --policy torn", "--policy torn: neither JSON nor YAML"),
         ("allocate -f world --policy dated", "--policy dated: neither JSON nor YAML"),
         ("allocate -f world --policy world", "--policy world: this is no AllocationPolicy"),
         ("allocate -f world --policy typed", "--policy typed: spec.strategy: "),
         ("free --world dated", "neither JSON nor YAML: day is out of range"),
-        ("migrate -f dated --cluster list", "neither JSON nor YAML: day is out of range"),
+        ("migrate -f dated --world list", "neither JSON nor YAML: day is out of range"),
         ("fit -f torn --world list", "torn: neither JSON nor YAML"),
         ("fit -f claimed --world list", "claimed: team/p: spec.containers[0]: expected an object, found str"),
         ("node prepare --claim-file dated", "dated: neither JSON nor YAML"),
@@ -103,7 +103,7 @@ def test_what_is_null_is_absent_as_for_the_api_server(tmp_path: Path) -> None:
     (tmp_path / "w").write_text(WORKLOADS)
     cluster = two_cards().write(tmp_path / "c")
     found = CliRunner().invoke(
-        app, ["migrate", "-f", str(tmp_path / "w"), "--cluster", str(cluster), "-o", "json"]
+        app, ["migrate", "-f", str(tmp_path / "w"), "--world", str(cluster), "-o", "json"]
     )
     assert isinstance(found.exception, SystemExit | None), found.exception
     assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
@@ -124,7 +124,7 @@ def test_an_object_that_cannot_be_read_is_left_out_and_the_others_count(tmp_path
         assert isinstance(found.exception, SystemExit | None), found.exception
         assert "left out: ResourceClaim team/held: status: expected an object, found str" in found.stderr
     structlog.reset_defaults()
-    found = CliRunner().invoke(app, ["migrate", "-A", "--cluster", str(path), "-o", "json"])
+    found = CliRunner().invoke(app, ["migrate", "-A", "--world", str(path), "-o", "json"])
     assert json.loads(found.stdout) == {"workloads": []}, "no log is on standard output"
     assert "left out: ResourceClaim team/held: " in found.stderr
     world["items"][0]["metadata"]["uid"] = {}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from apportion.cli.answers.status import status
 from apportion.cli.answers.who import who
@@ -128,8 +127,27 @@ def test_claims_are_counted_and_the_table_has_80_columns(tmp_path: Path) -> None
     assert "1 served, 1 waiting, 1 that nobody serves as they are" in result.stdout
     assert "[AAAA....]" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "A=team/held" in result.stdout.split()
     assert ask(tmp_path, cluster, "status", "-o", "name").stdout.split() == ["n1", "n2"]
     assert ask(tmp_path, Cluster(), "status").exit_code == 1
+
+
+@pytest.mark.parametrize(("suffix", "lines"), [("", [["A=team/one,", "B=team/two"]]), ("-of-all-models", [])])
+def test_holders_share_a_line_where_they_fit_and_have_lines_of_their_own_elsewhere(
+    tmp_path: Path, suffix: str, lines: list[list[str]]
+) -> None:
+    """At 80 columns nothing of a name stands beside another one."""
+    cluster = two_cards()
+    for name, device in ("one", "gpu-0-mig-1g10gb-19-1"), ("two", "gpu-0-mig-1g10gb-19-5"):
+        cluster.allocate(cluster.claim(name + suffix, profile_request("1g.10gb")), "n2", device)
+    shown = [line.split() for line in ask(tmp_path, cluster, "status").stdout.splitlines()]
+    assert [line[-2:] for line in shown if "A=team/one," in line] == lines
+    if suffix:
+        assert [line[-1] for line in shown if len(line) > 0 and "=team/" in line[-1]] == [
+            "A=team/held",
+            f"A=team/one{suffix}",
+            f"B=team/two{suffix}",
+        ]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -129,53 +130,62 @@ async def test_a_file_that_holds_no_token_leaves_the_former_one(
         await one.get(CLASSES, "c")
 
 
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A client of a server that shows a certificate."""
+
+    client: Client
+    clock: Clock
+    trusted: Path
+    """The file of the authorities that the client trusts."""
+    signer: bytes
+    """The authority of the server's certificate."""
+    other: bytes
+    """Another one."""
+
+    def trust(self, authorities: bytes) -> None:
+        """Write the file, and let the time pass after which it is read."""
+        self.trusted.write_bytes(authorities)
+        self.clock.now += PERIOD
+
+
+@asynccontextmanager
+async def secured(token: Path, folder: Path, *, trusts_signer: bool) -> AsyncIterator[Secured]:
+    """Give a client that trusts the authority of the server's certificate, or the other one."""
+    signer, other = Authority(folder / "signer"), Authority(folder / "other")
+    pair = signer.serving()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    trusted, clock = folder / "ca.crt", Clock()
+    authorities = signer.certificate.read_bytes(), other.certificate.read_bytes()
+    trusted.write_bytes(authorities[not trusts_signer])
+    async with listening(context) as port:
+        settings = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(trusted))
+        async with Client(settings, patience=5.0, manager="test", token=token, clock=clock) as client:
+            yield Secured(client, clock, trusted, *authorities)
+
+
 async def test_authorities_are_read_anew(file: Path, tmp_path: Path) -> None:
     """The API server has a certificate of another authority than when the operator started."""
-    former, latter = Authority(tmp_path / "former"), Authority(tmp_path / "latter")
-    pair = latter.serving()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.certificate, pair.key)
-    authorities = tmp_path / "ca.crt"
-    authorities.write_bytes(former.certificate.read_bytes())
-    clock = Clock()
-    async with listening(context) as port:
-        settings = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(authorities))
-        async with Client(settings, patience=5.0, manager="test", token=file, clock=clock) as one:
-            with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
-                await one.get(CLASSES, "c")
-            authorities.write_text("-----BEGIN CERTIFICATE-----\n")
-            clock.now += PERIOD
-            with pytest.raises(Unreachable):
-                await one.get(CLASSES, "c")
-            authorities.write_bytes(former.certificate.read_bytes() + latter.certificate.read_bytes())
-            clock.now += PERIOD
-            await one.get(CLASSES, "c")
+    async with secured(file, tmp_path, trusts_signer=False) as made:
+        with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            await made.client.get(CLASSES, "c")
+        made.trust(b"-----BEGIN CERTIFICATE-----\n")
+        with pytest.raises(Unreachable):
+            await made.client.get(CLASSES, "c")
+        made.trust(made.other + made.signer)
+        await made.client.get(CLASSES, "c")
 
 
-@pytest.mark.parametrize("latter", ["replaced", "half written"])
-async def test_an_authority_that_the_file_has_no_more_is_trusted_no_more(
-    file: Path, tmp_path: Path, latter: str
-) -> None:
+async def test_an_authority_that_the_file_has_no_more_is_trusted_no_more(file: Path, tmp_path: Path) -> None:
     """Its key may have become known, which is why it was exchanged; a file that is no certificate changes nothing."""
-    former, others = Authority(tmp_path / "former"), Authority(tmp_path / "others")
-    pair = former.serving()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.certificate, pair.key)
-    authorities = tmp_path / "ca.crt"
-    authorities.write_bytes(former.certificate.read_bytes())
-    clock = Clock()
-    async with listening(context) as port:
-        settings = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(authorities))
-        async with Client(settings, patience=5.0, manager="test", token=file, clock=clock) as one:
-            await one.get(CLASSES, "c")
-            after = others.certificate.read_bytes()
-            authorities.write_bytes(after if latter == "replaced" else after[:80])
-            clock.now += PERIOD
-            if latter == "replaced":
-                with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
-                    await one.get(CLASSES, "c")
-            else:
-                await one.get(CLASSES, "c")
+    async with secured(file, tmp_path, trusts_signer=True) as made:
+        await made.client.get(CLASSES, "c")
+        made.trust(made.other[:80])
+        await made.client.get(CLASSES, "c")
+        made.trust(made.other)
+        with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            await made.client.get(CLASSES, "c")
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """A Lease that somebody deletes or empties: its holder does not know yet, and may write."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -9,23 +9,12 @@ from apportion.cluster.kinds import LEASES
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.emptyserver import client, server
 from tests.cluster.leases import leads, lease, running
 
+__all__ = ["client", "server"]
+
 NAMESPACE = "apportion-system"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve in memory."""
-    async with ApiServer().serving() as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    """Talk to it."""
-    async with server.client() as made:
-        yield made
 
 
 def deletes(server: ApiServer) -> None:

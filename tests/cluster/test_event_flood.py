@@ -15,14 +15,10 @@ from apportion.cluster.recorder import About, Recorder
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.emptyserver import server
 from tests.cluster.recorded import recorder
 
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve."""
-    async with ApiServer().serving() as made:
-        yield made
+__all__ = ["server"]
 
 
 @asynccontextmanager

@@ -14,7 +14,10 @@ from apportion.errors import Unreachable
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Fault, Json, failed
+from tests.cluster.emptyserver import client
 from tests.cluster.seen import Seen, a_class
+
+__all__ = ["client"]
 
 STATUS: Json = {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410, "message": "too old"}
 ANSWERS: tuple[object, ...] = (
@@ -49,13 +52,6 @@ async def server() -> AsyncIterator[ApiServer]:
     """Serve one class in memory."""
     async with ApiServer().serving() as made:
         made.put(CLASSES, a_class("first"))
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    """Talk to it."""
-    async with server.client() as made:
         yield made
 
 

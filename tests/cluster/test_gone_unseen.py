@@ -14,13 +14,9 @@ from apportion.cluster.snapshot import Snapshot
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Json, failed
+from tests.cluster.emptyserver import server
 
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve."""
-    async with ApiServer().serving() as made:
-        yield made
+__all__ = ["server"]
 
 
 @asynccontextmanager

@@ -11,7 +11,10 @@ from apportion.errors import Oversized
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.emptyserver import client
 from tests.cluster.seen import Seen, a_class
+
+__all__ = ["client"]
 
 LARGE = 60_000
 MOST = 100_000
@@ -24,13 +27,6 @@ async def server() -> AsyncIterator[ApiServer]:
         for number in range(12):
             size = LARGE if number >= 6 else 10
             made.put(CLASSES, a_class(f"c{number:02}") | {"padding": "x" * size})
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    """Talk to it."""
-    async with server.client() as made:
         yield made
 
 

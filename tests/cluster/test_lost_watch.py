@@ -18,6 +18,9 @@ from apportion.dra.device import DeviceId
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Json, failed
+from tests.cluster.emptyserver import server
+
+__all__ = ["server"]
 
 CARD = DeviceId("gpu.apportion.dev", "n1", "gpu-0")
 
@@ -25,13 +28,6 @@ CARD = DeviceId("gpu.apportion.dev", "n1", "gpu-0")
 def claim(name: str, **labels: str) -> Json:
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     return {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": spec}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve."""
-    async with ApiServer().serving() as made:
-        yield made
 
 
 @asynccontextmanager

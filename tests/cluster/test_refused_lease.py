@@ -1,7 +1,5 @@
 """A Lease that an admission webhook does not let a replica have: the log says why nobody leads."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
@@ -12,24 +10,13 @@ from apportion.cluster.kinds import LEASES
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.emptyserver import client, server
 from tests.cluster.leases import leads, lease, running
+
+__all__ = ["client", "server"]
 
 NAMESPACE = "apportion-system"
 DENIED = 'admission webhook "leases.example.com" denied the request: not by you'
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve in memory."""
-    async with ApiServer().serving() as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    """Talk to it."""
-    async with server.client() as made:
-        yield made
 
 
 def denied(request: web.Request, status: int) -> web.Response | None:

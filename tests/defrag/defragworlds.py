@@ -12,14 +12,10 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import (
-    FOUR_ENGINES,
-    SEVEN_ENGINES,
     claim,
     cluster,
-    device,
     device_request,
-    device_slice,
-    partitionable_slices,
+    drawn_slices,
 )
 
 KINDS: Mapping[str, Mapping[str, int]] = {
@@ -52,15 +48,7 @@ def drawn(seed: int) -> World:
     rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
     kind = rng.choice(["seven", "seven", "four", "four", "whole"])
     names = ["n1", "n2", "n3"][: rng.choice([1, 2, 2, 3])]
-    slices = []
-    for name in names:
-        if kind == "whole":
-            rows = [device(f"gpu-{n}") for n in range(rng.randint(2, 4))]
-            slices.append(device_slice(name, name, rows))
-        else:
-            profiles = SEVEN_ENGINES if kind == "seven" else FOUR_ENGINES
-            slices += partitionable_slices(name, rng.randint(1, 2), profiles)
-    state = cluster(*slices, nodes=names)
+    state = cluster(*drawn_slices(rng, names, kind, fewest=2), nodes=names)
     world = World(state, [], FreeCards(1), {}, {})
     _fill(rng, world, names, kind)
     for name in names:

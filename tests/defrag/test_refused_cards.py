@@ -5,7 +5,7 @@ import random
 import pytest
 
 from apportion.allocator.bits import bits
-from apportion.allocator.defrag.moves import FreeCards, Movable, Move
+from apportion.allocator.defrag.moves import FreeCards, Movable
 from apportion.allocator.defrag.plan import Planning
 from apportion.allocator.defrag.refusedcards import RefusedCards
 from apportion.allocator.defrag.replay import Replay
@@ -13,6 +13,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import SEVEN_ENGINES, claim, cluster, device_request, partitionable_slices
+from tests.steps import Steps
 
 WORLDS = 24
 
@@ -53,20 +54,13 @@ def steps(state: State, movables: list[Movable], goal: FreeCards) -> list[tuple[
     return [] if found is None else [(move.movable.key, move.devices) for move in found.moves]
 
 
-def test_on_a_full_cluster_few_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_full_cluster_few_are_asked_about() -> None:
     """Forty cards are full of the smallest partitions: when nobody of two cards finds a place nobody of the others does."""
-    asked: list[str] = []
-    move = Replay.move
-
-    def counting(replay: Replay, movable: Movable, *terms: object, **more: object) -> Move | None:
-        asked.append(movable.key)
-        return move(replay, movable, *terms, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Replay, "move", counting)
     state, movables = crowded(20, {"one": 1}, 0.0)
     assert len(movables) == 280
-    assert Planning(state, movables, {}).plan(FreeCards(1)) is None
-    assert 0 < len(asked) < 10
+    with Steps(only=Replay.move) as asked:
+        assert Planning(state, movables, {}).plan(FreeCards(1)) is None
+    assert 0 < asked.count < 10
 
 
 @pytest.mark.slow

@@ -201,7 +201,9 @@ class Bounds:
             for kind, name in (("Node", OURS), ("Partition", f"{OURS}-gpu-0-mig-1g10gb-19-3")):
                 made = await agent.create(EVENTS, event(kind, name))
                 await agent.patch(f"{EVENTS}/{made['metadata']['name']}", {"count": 2})
-            for kind, name in (("Node", OTHERS), ("Partition", f"{OTHERS}-gpu-0"), ("Pod", OURS)):
+            # The last is one of the node `bounds-ours-gpu-b`.
+            theirs = ("Partition", f"{OURS}-gpu-b-gpu-0-mig-1g10gb-19-3")
+            for kind, name in (("Node", OTHERS), ("Partition", f"{OTHERS}-gpu-0"), ("Pod", OURS), theirs):
                 with refused("Events about its own node only"):
                     await agent.create(EVENTS, event(kind, name))
             with refused("Events about its own node only"):

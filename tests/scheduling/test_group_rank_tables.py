@@ -10,7 +10,6 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.groupmembership import MODE, MOST, TOPOLOGY
 from apportion.dra.pod import HCCL_RANK_TABLE, RANK_TABLE
-from apportion.scheduling import ranktables
 from apportion.scheduling.ranktables import RankTables
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.podgroups import member
@@ -30,7 +29,7 @@ def npu(number: int, node: str, **more: str | int) -> Json:
 
 
 class Servers:
-    """Nodes with two NPUs each, and pods of a group that have got them."""
+    """Nodes with NPUs, and pods of a group that have got them."""
 
     def __init__(self, client: Client, *nodes: str, **more: str | int) -> None:
         self.world = ObservedCluster()
@@ -43,8 +42,8 @@ class Servers:
     def node(self, name: str, **labels: str) -> None:
         self.world.node(name, cpu="64", **labels)
 
-    def publish(self, node: str, **more: str | int) -> None:
-        devices = [npu(number, node, **more) for number in range(2)]
+    def publish(self, node: str, *, count: int = 2, **more: str | int) -> None:
+        devices = [npu(number, node, **more) for number in range(count)]
         self.world.slice(node, f"{node}-devices", {"devices": devices}, 1)
 
     def runs(
@@ -199,17 +198,23 @@ async def test_a_group_whose_ranks_nobody_knows_has_no_table(
     assert any(words in text for _, _, text in made.world.messages)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pods", "chips", "fits"), [(32, 32, True), (64, 32, False), (250, 1, True), (300, 1, False)]
+)
 async def test_a_table_is_not_larger_than_annotations_may_be(
-    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+    unanswered: Client, pods: int, chips: int, *, fits: bool
 ) -> None:
-    """The API server would refuse the pod's gate with it, and again, for ever."""
-    made = Servers(unanswered, "a", "b")
-    made.runs("p0", "a", "npu-0")
-    made.runs("p1", "b", "npu-0")
-    assert len(made.made()) == 2
-    monkeypatch.setattr(ranktables, "LONGEST", 50)
-    assert made.made() == {}
-    assert ("p1", "NoRankTable") in made.world.warned
+    """Of one pod, or of all together: the API server would refuse the pod's gate with it, and again, for ever."""
+    names = [f"{'n' * 50}-{number}" for number in range(pods)]
+    made = Servers(unanswered)
+    for name in names:
+        made.node(name)
+        made.publish(name, count=chips)
+        made.runs(name, name, *(f"npu-{number}" for number in range(chips)), pods=pods)
+    [pod] = [each for each in made.world.snapshot.pods.values() if each.name == names[0]]
+    assert len(made.tables.of([pod])) == fits
+    assert ((pod.name, "NoRankTable") in made.world.warned) == (not fits)
 
 
 class Loss:

@@ -198,6 +198,12 @@ class Campaign(Model):
     message: Annotated[str, Field(max_length=1024)] = ""
     """Why it ended, for people."""
 
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        done = sum(each.phase is MovePhase.MOVED for each in self.moves)
+        return f"{done} of {len(self.moves)} moves made"
+
 
 class DefragPolicyStatus(Model):
     """What was planned and done last."""

@@ -33,9 +33,7 @@ Answer = dict[str, Any]
 
 
 def command(
-    file: Annotated[
-        Path, typer.Option("-f", "--file", help="The world: JSON or YAML; - reads standard input.")
-    ],
+    file: Annotated[Path, typer.Option("-f", "--file", help="The world: JSON or YAML; -: standard input.")],
     strategy: Annotated[
         Strategy | None,
         typer.Option(
@@ -55,7 +53,7 @@ def command(
             " parameters are judged. May be repeated."
         ),
     ] = None,
-    output: document.Output = "text",
+    output: document.Output = "table",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("--jsonl", help="One world a line in, one JSON answer a line out, in order.")
     ] = False,

@@ -20,13 +20,13 @@ BAD_INPUT = 2
 _MOST_VALUES = 10_000_000
 """Of a YAML document; a few lines of aliases stand for more than any memory has."""
 
-Output = Annotated[str, typer.Option("-o", "--output", help="text or json.")]
+Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
 
 
 def require_format(output: str) -> None:
-    """End the command unless the output is text or json."""
-    if output not in {"text", "json"}:
-        raise refuse(f"-o {output}: there are text and json")
+    """End the command unless the output is table or json; `text` is what `table` was called before."""
+    if output not in {"table", "json", "text"}:
+        raise refuse(f"-o {output}: there are table and json")
 
 
 def read(file: Path) -> bytes:

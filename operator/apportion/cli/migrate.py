@@ -19,7 +19,7 @@ from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
 from apportion.cli.world.live import read_live
 from apportion.cli.world.objects import contents_of, objects_of
-from apportion.cli.world.options import Context, Kubeconfig, keep_quiet
+from apportion.cli.world.options import FROM_A_FILE, Context, Kubeconfig, keep_quiet
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.reading import Json
@@ -31,7 +31,7 @@ _OUTPUTS = ("table", "json", "yaml")
 def migrate(
     file: Annotated[
         Path | None,
-        typer.Option("-f", "--file", help="Workloads (YAML or JSON); - reads standard input."),
+        typer.Option("-f", "--file", help="Workloads (YAML or JSON); -: standard input."),
     ] = None,
     namespace: Annotated[
         str | None,
@@ -42,12 +42,7 @@ def migrate(
     everywhere: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("-A", "--all-namespaces", help="The workloads of all namespaces.")
     ] = False,
-    cluster: Annotated[
-        Path | None,
-        typer.Option(
-            help="The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it."
-        ),
-    ] = None,
+    world: Annotated[Path | None, typer.Option("--world", "--cluster", help=FROM_A_FILE)] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Annotated[
@@ -62,9 +57,11 @@ def migrate(
         raise document.refuse(f"-o {output}: there are {', '.join(_OUTPUTS)}")
     if sum((file is not None, everywhere, file is None and namespace is not None)) != 1:
         raise document.refuse("give one of -f FILE, -n NAMESPACE, -A")
+    if str(file) == "-" and str(world) == "-":
+        raise document.refuse("-f and --world cannot both be standard input")
     keep_quiet()
     try:
-        snapshot, workloads = _read(file, namespace, cluster, kubeconfig, context)
+        snapshot, workloads = _read(file, namespace, world, kubeconfig, context)
         classes = snapshot.managed.extended_resources
         managed = {name: found for name, found in classes.items() if found in snapshot.managed.policies}
         plans = with_own_templates(
@@ -84,7 +81,7 @@ def migrate(
 def _read(
     file: Path | None,
     namespace: str | None,
-    cluster: Path | None,
+    world: Path | None,
     kubeconfig: Path | None,
     context: str | None,
 ) -> tuple[Snapshot, list[Workload]]:
@@ -92,8 +89,8 @@ def _read(
         own = objects_of(file) if file is not None else []
     except BrokenInput as error:
         raise BrokenInput(str(error), field=str(file)) from None
-    if cluster is not None:
-        objects, version = contents_of(cluster)
+    if world is not None:
+        objects, version = contents_of(world)
         snapshot = _snapshot(objects, version)
         if file is None:
             found = workloads_of(objects)

@@ -194,12 +194,12 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         )
 
     @app.command()
-    def discover(context: typer.Context, output: document.Output = "text") -> None:
+    def discover(context: typer.Context, output: document.Output = "table") -> None:
         """Show the cards: what they are, where they are plugged in, how they fare, what they can be cut into."""
         _show(lambda: open_tools(context.obj).discover(), output, nodetables.cards)
 
     @app.command()
-    def partitions(context: typer.Context, output: document.Output = "text") -> None:
+    def partitions(context: typer.Context, output: document.Output = "table") -> None:
         """Show what is cut on the hardware, whose it is, and which claims are prepared."""
         _show(lambda: open_tools(context.obj).partitions(), output, nodetables.partitions)
 
@@ -212,7 +212,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
                 help="An allocated ResourceClaim, as `kubectl get -o json` writes it; -: standard input."
             ),
         ],
-        output: document.Output = "text",
+        output: document.Output = "table",
     ) -> None:
         """Prepare an allocated claim without kubelet: cut its partitions, write its CDI file."""
         raw = _read(claim_file)
@@ -223,7 +223,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         context: typer.Context,
         claim_file: Annotated[Path | None, typer.Option(help="The ResourceClaim; -: standard input.")] = None,
         uid: Annotated[str, typer.Option(help="Or its UID, as `partitions` shows it.")] = "",
-        output: document.Output = "text",
+        output: document.Output = "table",
     ) -> None:
         """Free the devices of a claim that was prepared; nothing of it may run any more."""
         if bool(uid) == (claim_file is not None):
@@ -238,7 +238,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     def recover(
         context: typer.Context,
         card: Annotated[str, typer.Argument(help="The card, as `discover` names it.")],
-        output: document.Output = "text",
+        output: document.Output = "table",
     ) -> None:
         """Say that a card is well again after an error that the driver reported once (XID): after a reset, say."""
         _show(lambda: open_tools(context.obj).recover(card), output, nodetables.recovered)
@@ -247,7 +247,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     def forget(
         context: typer.Context,
         card: Annotated[str, typer.Argument(help="The card, by the name that it had.")],
-        output: document.Output = "text",
+        output: document.Output = "table",
     ) -> None:
         """Say that a card has left for good, and its partitions and parts with it: their names are free for others."""
         _show(lambda: open_tools(context.obj).forget(card), output, nodetables.forgotten)

@@ -23,10 +23,10 @@ Answer = dict[str, Any]
 
 def select(
     file: Annotated[
-        Path, typer.Option("-f", "--file", help="The devices: a JSON or YAML list; - reads standard input.")
+        Path, typer.Option("-f", "--file", help="The devices: a JSON or YAML list; -: standard input.")
     ],
     expression: Annotated[str | None, typer.Option("-e", "--expression", help="The CEL selector.")] = None,
-    output: document.Output = "text",
+    output: document.Output = "table",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool,
         typer.Option("--jsonl", help="One device with its expression a line in, one JSON answer a line out."),

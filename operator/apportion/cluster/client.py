@@ -84,9 +84,11 @@ async def _settings_of(kubeconfig: Path | None, context: str | None) -> kubernet
             else "no kubeconfig is named (--kubeconfig, KUBECONFIG), and this is no pod: "
         )
         raise ApiError(f"no way to the API server: {unnamed}{error}") from None
-    except (ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
-        # The library that reads a kubeconfig takes its form for granted.
+    except (ValueError, yaml.YAMLError) as error:
         raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
+    except (AttributeError, TypeError):
+        # The library that reads a kubeconfig takes its form for granted, and its own words name nothing of the file.
+        raise BrokenInput(f"kubeconfig: {kubeconfig}: this is no kubeconfig") from None
     return settings
 
 

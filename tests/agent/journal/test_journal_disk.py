@@ -39,9 +39,9 @@ def _opened(path: Path) -> tuple[set[str], bool]:
         return set(journal.partitions()), journal.fresh
 
 
-def _refused(path: Path) -> str:
+def _refused(path: Path, patience: float = 10.0) -> str:
     with pytest.raises(NotReady) as raised:
-        Journal(path, "b")
+        Journal(path, "b", patience=patience)
     return str(raised.value)
 
 
@@ -147,20 +147,14 @@ def test_a_disk_that_takes_no_more_bytes_of_a_file_is_no_broken_journal(tmp_path
     assert _opened(path) == ({"p1"}, False)
 
 
-def test_a_journal_that_another_process_has_locked_is_no_broken_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_another_process_has_locked_is_no_broken_one(tmp_path: Path) -> None:
     """Somebody copies it with a tool that locks it: the agent waits for its turn."""
     path = tmp_path / "journal.db"
     _written(path)
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *args, **options: connect(*args, **options | {"timeout": 0})
-    )
-    with closing(connect(path, isolation_level=None)) as other:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        assert "locked" in _refused(path)
+        assert "locked" in _refused(path, patience=0.0)
     assert _opened(path) == ({"p1"}, False)
 
 

@@ -98,9 +98,13 @@ async def one_card(
     seen: Mapping[str, Object] = MappingProxyType({}),
     boot: str = "boot",
     adopt: bool = False,
+    patience: float = 5.0,
 ) -> AsyncIterator[OneCard]:
-    """Give an agent's parts on the cards of a backend, with Partitions that are there; another name for the `journal` stands for one that was lost."""
-    hardware = Hardware([backend])
+    """Give an agent's parts on the cards of a backend, with Partitions that are there; another name for the `journal` stands for one that was lost.
+
+    `patience`: seconds after which a card's answer is overdue.
+    """
+    hardware = Hardware([backend], patience=patience)
     await hardware.discover()
     memory = Journal(folder / f"{journal}.db", boot)
     server = ApiServer()

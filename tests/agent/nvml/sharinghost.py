@@ -117,7 +117,15 @@ async def sharing_host(
     node: SimulatedNode, fake: FakeNvml, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[SharingHost]:
     """Install the programs, and run systemd until the block ends."""
-    root = node.options.host_root
+    async with systemd_on(node.options.host_root, fake, environment):
+        yield SharingHost(node, fake)
+
+
+@asynccontextmanager
+async def systemd_on(
+    root: Path, fake: FakeNvml, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[None]:
+    """Install the programs on the host at `root`, and run systemd there until the block ends."""
     programs.install(root, VERSION)
     module = root / "sys/module/nvidia"
     module.mkdir(parents=True, exist_ok=True)
@@ -137,7 +145,7 @@ async def sharing_host(
             return (root / "run/dbus/system_bus_socket").exists()
 
         await eventually(there, bool)
-        yield SharingHost(node, fake)
+        yield
     finally:
         systemd.terminate()
         await systemd.wait()

@@ -63,24 +63,23 @@ def refusal(link: Any, message: bytes) -> int:
 
 @pytest.mark.parametrize("wanted", SETTINGS)
 def test_the_kernel_reads_each_setting_and_says_that_the_driver_has_none_such(
-    index: int, functions: FakeFunctions, monkeypatch: pytest.MonkeyPatch, wanted: VirtualFunction
+    index: int, wanted: VirtualFunction
 ) -> None:
-    """EOPNOTSUPP comes after the message was read whole (net/core/rtnetlink.c, do_setvfinfo); the function is the fake's."""
-    monkeypatch.setattr(virtualfunctions, "read", lambda *_: UNSET)
+    """EOPNOTSUPP comes after the message was read whole (net/core/rtnetlink.c, do_setvfinfo)."""
     with pytest.raises(NotReady, match=r"virtual function 0 of 0000:9d:00\.0: .*: Operation not supported"):
-        virtualfunctions.apply(HOST, index, wanted)
+        virtualfunctions.change(HOST, index, UNSET, wanted)
 
 
 @pytest.mark.parametrize("cut", [1, 2, 4, 8, 12])
 @pytest.mark.parametrize("wanted", [SETTINGS[0], *SETTINGS[2:]])
 def test_a_message_that_is_cut_is_refused_otherwise_by_kernel_and_fake(
-    index: int, functions: FakeFunctions, monkeypatch: pytest.MonkeyPatch, wanted: VirtualFunction, cut: int
+    index: int, functions: FakeFunctions, wanted: VirtualFunction, cut: int
 ) -> None:
     """So that EOPNOTSUPP says that nothing of the message is wrong; the fake is no more patient than the kernel.
 
     Into a list of VLANs the kernel does not look where the driver has no function for it: the next test does.
     """
-    message = shortened(sent(index, wanted, monkeypatch), cut)
+    message = shortened(sent(index, functions, wanted), cut)
     said = refusal(rawnetlink.opened(socket.NETLINK_ROUTE), message)
     with functions.installed():
         assert said == refusal(rawnetlink.opened(socket.NETLINK_ROUTE), message)
@@ -88,11 +87,9 @@ def test_a_message_that_is_cut_is_refused_otherwise_by_kernel_and_fake(
     assert functions.now() == UNTOUCHED
 
 
-def test_the_vlan_is_what_another_program_reads_in_the_message(
-    index: int, functions: FakeFunctions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_vlan_is_what_another_program_reads_in_the_message(index: int, functions: FakeFunctions) -> None:
     """pyroute2 has the structure anew; it is as long as the kernel's, with its padding (do_setvfinfo compares with its size)."""
-    message = sent(index, SETTINGS[1], monkeypatch)
+    message = sent(index, functions, SETTINGS[1])
     head = rawnetlink.HEADER.pack(rawnetlink.HEADER.size + len(message), 19, 0, 1, 0)
     found = ifinfmsg(head + message)
     found.decode()
@@ -105,21 +102,13 @@ def test_the_vlan_is_what_another_program_reads_in_the_message(
             assert refusal(rawnetlink.opened(socket.NETLINK_ROUTE), shortened(message, cut)) == errno.EINVAL
 
 
-def sent(index: int, wanted: VirtualFunction, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """Return the message by which a setting is made, as the kernel got it."""
-    whole: list[bytes] = []
-    real = rawnetlink.send
-
-    def note(link: Any, kind: int, flags: int, body: bytes) -> None:
-        whole.append(body)
-        real(link, kind, flags, body)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(virtualfunctions, "read", lambda *_: UNSET)
-        patched.setattr(rawnetlink, "send", note)
-        with pytest.raises(NotReady):
-            virtualfunctions.apply(HOST, index, wanted)
-    return whole[-1]
+def sent(index: int, functions: FakeFunctions, wanted: VirtualFunction) -> bytes:
+    """Return the message by which a setting is made; what is set then is taken back."""
+    before = functions.now()
+    with functions.installed():
+        virtualfunctions.change(HOST, index, UNSET, wanted)
+    functions.set(**before)
+    return functions.asked[-1]
 
 
 def shortened(message: bytes, cut: int) -> bytes:

@@ -11,7 +11,7 @@ from kubernetes_asyncio.client import Configuration
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.sharing import ControlDaemon, TimeSlice
+from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.context import AgentContext
@@ -113,26 +113,3 @@ async def test_a_time_slice_is_taken_back_also_when_the_driver_has_left_the_host
             await setups.set_up(SharingRow("a", GPU, (replace(device, time_slice=TimeSlice.SHORT),)), 5.0)
         await setups.end("a", GPU)
         assert node.context.journal.sharing() == ()
-
-
-async def test_a_daemon_that_cannot_be_ended_keeps_no_other_from_being_ended(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Daemons of a lost journal keep their cards for themselves: one that hangs would keep all cards of the node."""
-    backend = make_backend(cards=[H100 | {"count": 2}])
-    async with one_card(tmp_path, backend) as node:
-        setups = Setups(node.context, tmp_path, tmp_path / "run", CdiFolder(tmp_path / "cdi"))
-        names = ["a", "b", "c"]
-        for name in names:
-            backend.sharing.start_daemon(ControlDaemon(name, tmp_path / "mps" / name, ()), 1.0)
-        stop = backend.sharing.stop_daemon
-        first = next(iter(set(await node.context.hardware.daemons())))
-
-        def hang(name: str) -> None:
-            if name == first:
-                raise NotReady(f"{name} has not ended yet")
-            stop(name)
-
-        monkeypatch.setattr(backend.sharing, "stop_daemon", hang)
-        await setups.keep()
-        assert set(await node.context.hardware.daemons()) == {first}

@@ -1,21 +1,34 @@
 """A card does not answer when what a claim had set up is taken back: its pod ends all the same, and the card gets its defaults once it answers."""
 
 import json
-import threading
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.sharing import TimeSlice
+from apportion.agent.devices.cardcalls import CardCalls
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.sharing import ControlDaemon, TimeSlice
 from apportion.agent.rows import SharedDevice, SharingRow
+from apportion.agent.sharing import daemonfolder
 from apportion.agent.sharing.setups import Setups
 from apportion.errors import Lost
 from testbed.eventually import eventually
+from testbed.fakes.systemd import REFUSED
 from tests.agent.lifecycle.onecard import OneCard, one_card
+from tests.agent.nvml.nodes import Node, Nodes
+from tests.agent.nvml.sharinghost import systemd_on
 from tests.agent.places import GPU, H100, MakeBackend
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Give a folder with a short name: the path of a socket has 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="apportion-") as folder:
+        yield Path(folder)
 
 
 def setups_of(folder: Path, node: OneCard) -> Setups:
@@ -30,6 +43,11 @@ def left(folder: Path) -> dict[str, Any]:
     return found
 
 
+async def left_on(gpu: Node, node: OneCard) -> list[object]:
+    """Return compute mode and time slice of the GPU, where they are not the defaults, and the control daemons."""
+    return [*filter(None, gpu.fake.shared(0)), *await node.context.hardware.daemons()]
+
+
 def rows(node: OneCard) -> list[SharingRow]:
     """Return a time slice and the use of a control daemon by one claim each."""
     uuid = node.context.hardware.cards["gpu-0"].uuid
@@ -39,49 +57,58 @@ def rows(node: OneCard) -> list[SharingRow]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [0, 1], ids=["time slice", "daemon"])
 async def test_a_card_that_is_silent_for_a_while_gets_its_defaults_when_it_answers(
-    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch, kind: int
+    tmp_path: Path, make_gpus: Nodes, kind: int
 ) -> None:
     """The next claim would compute in turns that another one asked for, or be the only process that may."""
-    backend = make_backend(cards=[H100])
-    async with one_card(tmp_path, backend) as node:
+    gpu = make_gpus()
+    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend, patience=0.2) as node:
         setups, row = setups_of(tmp_path, node), rows(node)[kind]
-        await setups.set_up(row, 5.0)
-        hangs, health = threading.Event(), backend.health
-        monkeypatch.setattr(backend, "health", lambda *cards: health(*cards) if hangs.wait(5) else {})
-        node.context.hardware._patience = 0.05
+        await setups.set_up(row, 10.0)
+        gpu.fake.hang("*", card=0)
         await node.context.hardware.health()
         await setups.end("a", GPU)
-        assert left(tmp_path) != {}
+        assert await left_on(gpu, node) != []
         await setups.keep()
         assert setups.failing == {}
-        hangs.set()
+        gpu.fake.drop_rules()
 
         async def kept() -> tuple[SharingRow, ...]:
             await setups.keep()
             return node.context.journal.sharing()
 
         assert await eventually(kept, lambda found: found == ()) == ()
-        assert left(tmp_path) == {}
+        assert await left_on(gpu, node) == []
 
 
+@pytest.mark.slow
 async def test_a_claim_is_not_set_up_otherwise_before_the_former_setup_is_taken_back(
-    tmp_path: Path, make_backend: MakeBackend
+    tmp_path: Path, make_gpus: Nodes
 ) -> None:
-    """Its row says what is to be taken back, and has room for one setup; the card may be one that has not answered yet."""
-    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
-        setups, (first, second) = setups_of(tmp_path, node), rows(node)
-        await setups.set_up(first, 5.0)
-        known = node.context.hardware.cards
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(node.context.hardware, "cards", {})
-            patch.setattr(Hardware, "unknown", ("a card did not answer when cards were looked for",))
+    """Its row says what is to be taken back, and has room for one setup; the card may be one that has not answered the next agent yet."""
+    gpu = make_gpus()
+    async with systemd_on(gpu.root, gpu.fake):
+        async with one_card(tmp_path, gpu.backend) as node:
+            first, second = rows(node)
+            await setups_of(tmp_path, node).set_up(first, 10.0)
+        gpu.backend.close()
+        gpu.fake.hang("*", card=0)
+        gpu.backend = NvmlBackend(gpu.root, calls=CardCalls(0.2))
+        async with one_card(tmp_path, gpu.backend) as node:
+            setups = setups_of(tmp_path, node)
+            assert node.context.hardware.cards == {}
             with pytest.raises(Lost, match="claim a: a card"):
-                await setups.set_up(second, 5.0)
-        assert node.context.hardware.cards == known
-        await setups.set_up(second, 5.0)
-        assert "timeSlices" not in left(tmp_path)
+                await setups.set_up(second, 10.0)
+            assert gpu.fake.shared(0)[1] == int(TimeSlice.LONG)
+            gpu.fake.drop_rules()
+            await eventually(node.context.hardware.discover)
+            await setups.set_up(second, 10.0)
+            mode, time_slice = gpu.fake.shared(0)
+            assert (bool(mode), time_slice) == (True, 0)
+            await setups.end("a", GPU)
+            assert await left_on(gpu, node) == []
 
 
 async def test_a_card_that_has_left_has_nothing_to_take_back(
@@ -116,3 +143,24 @@ async def test_an_orphaned_daemon_leaves_a_card_as_it_is_that_another_claim_has_
         await setups.keep()
         assert orphan not in left(tmp_path)["daemons"]
         assert set(left(tmp_path)["exclusive"]) == {"gpu-0", "gpu-1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refused", ["a", "b", "c"])
+async def test_a_daemon_that_cannot_be_ended_keeps_no_other_from_being_ended(
+    tmp_path: Path, make_gpus: Nodes, refused: str
+) -> None:
+    """Daemons of a lost journal keep their cards for themselves: one that stays would keep all cards of the node."""
+    gpu = make_gpus()
+    environment = {REFUSED: f"apportion-mps-{refused}.service"}
+    async with (
+        systemd_on(gpu.root, gpu.fake, environment),
+        one_card(tmp_path, gpu.backend) as node,
+    ):
+        uuid = node.context.hardware.cards["gpu-0"].uuid
+        for name in ("a", "b", "c"):
+            folder = tmp_path / "mps" / name
+            daemonfolder.make(folder, [uuid])
+            gpu.backend.sharing.start_daemon(ControlDaemon(name, folder, ()), 10.0)
+        await setups_of(tmp_path, node).keep()
+        assert set(await node.context.hardware.daemons()) == {refused}

@@ -82,27 +82,33 @@ def is_broken(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
 
 
-def open_file(path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]]) -> sqlite3.Connection:
+def open_file(
+    path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]], patience: float
+) -> sqlite3.Connection:
     """Open or make a journal; one of an older release is brought up, its rows kept. `tables` read all rows.
+
+    `patience`: seconds for which each access waits for another process that has locked the file.
 
     One of a later release is used as it is; a broken one, or one that only later releases can use, is set aside. Raises NotReady when it cannot be opened for any other reason.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return _open(path, tables)
+            return _open(path, tables, patience)
         except _BrokenFile as error:
             # SQLite takes bytes that the disk does not give (EIO) for broken ones; a plain read tells them apart.
             path.read_bytes()
             aside = _set_aside(path)
             _log.error("journal.broken", error=str(error), set_aside=aside and aside.name)
-            return _open(path, tables)
+            return _open(path, tables, patience)
     except (sqlite3.Error, OSError, _BrokenFile) as error:
         raise NotReady(f"the journal {path} cannot be opened, and stays as it is: {error}") from None
 
 
-def _open(path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]]) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+def _open(
+    path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]], patience: float
+) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
         _prepare(db)
         for read in tables:

@@ -30,8 +30,10 @@ _TABLES = (rows.partitions, rows.claims, sharing.every, networks.rows)
 class Journal:
     """One journal file. Thread-safe; every changing call is one transaction."""
 
-    def __init__(self, path: Path, boot_id: str) -> None:
+    def __init__(self, path: Path, boot_id: str, *, patience: float = 10.0) -> None:
         """Open or make the file (`file.py`). Raises NotReady when it can be neither read nor written.
+
+        `patience`: seconds for which each access waits for another process that has locked the file.
 
         After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
         stay and are compared with the hardware.
@@ -40,7 +42,7 @@ class Journal:
         self._lock = threading.Lock()
         self.broken = ""
         """Why the file is broken, "" as long as that was not seen: then every call raises, and the process has to end."""
-        self._db = open_file(path, _TABLES)
+        self._db = open_file(path, _TABLES, patience)
         self._known = Known()
         try:
             self.rebooted = self._note_boot(boot_id)

@@ -55,14 +55,21 @@ def read(namespace: Path, interface: int, physical: str, number: int) -> Virtual
 
 
 def apply(namespace: Path, interface: int, wanted: VirtualFunction, *, own_mac: str = "") -> None:
-    """Set what is not as wanted. Raises NotReady naming what the driver refuses.
+    """Set what is not as wanted. Raises NotReady naming what the driver refuses, or that there is no such function."""
+    now = read(namespace, interface, wanted.physical, wanted.number)
+    if now is None:
+        raise NotReady(f"{wanted.physical} has no virtual function {wanted.number}")
+    change(namespace, interface, now, wanted, own_mac=own_mac)
+
+
+def change(
+    namespace: Path, interface: int, now: VirtualFunction, wanted: VirtualFunction, *, own_mac: str = ""
+) -> None:
+    """Set what is not as wanted of a function that is as `now` says. Raises NotReady naming what the driver refuses.
 
     Before anybody has set a MAC address it is zero, and some drivers do not take that back (qlogic/qede/qede_main.c,
     qede_set_vf_mac): then `own_mac` is set, the address that the function had itself.
     """
-    now = read(namespace, interface, wanted.physical, wanted.number)
-    if now is None:
-        raise NotReady(f"{wanted.physical} has no virtual function {wanted.number}")
     number = wanted.number
     if wanted.mac != now.mac:
         mac = _MAC_BODY.pack(number, bytes.fromhex(wanted.mac.replace(":", "")))

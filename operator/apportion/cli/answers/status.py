@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from apportion.cli.answers.cards import Card, cards
 from apportion.cli.answers.counts import counts_of
@@ -25,6 +26,9 @@ from apportion.cli.world.options import (
     open_world,
 )
 from apportion.scheduling.waitingqueue import waiting_demands
+
+_WIDEST = 10_000
+"""Columns that no terminal has."""
 
 
 def status(
@@ -58,18 +62,10 @@ def status(
 
 def draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
     """Write the map, and how many claims are served and wait."""
-    rows = [
-        (
-            each.node or "-",
-            each.device.name + (" (tainted)" if each.tainted else ""),
-            f"[{each.slices}]",
-            each.largest or "-",
-            "-" if each.fragmentation is None else f"{each.fragmentation:.0%}",
-            ", ".join(f"{letter} {claim}" for letter, claim in each.holders.items()) or "-",
-        )
-        for each in found
-    ]
-    console.print(table(("node", "card", "slices", "fits", "scattered", "held by"), rows, ("scattered",)))
+    made = _table(found, ", ")
+    if console.measure(made, options=console.options.update(max_width=_WIDEST)).maximum > console.width:
+        made = _table(found, "\n")
+    console.print(made)
     models = Counter(each.model for each in found)
     what = ", ".join(f"{count} {model}" for model, count in sorted(models.items())) or "no cards"
     say(
@@ -77,3 +73,19 @@ def draw(console: Console, found: list[Card], counts: dict[str, int]) -> None:
         f"{what}; claims: {counts['served']} served, {counts['waiting']} waiting,"
         f" {counts['unservable']} that nobody serves as they are",
     )
+
+
+def _table(found: list[Card], between: str) -> Table:
+    """Return the map; `between` stands between two holders of a card."""
+    rows = [
+        (
+            each.node or "-",
+            each.device.name + (" (tainted)" if each.tainted else ""),
+            f"[{each.slices}]",
+            each.largest or "-",
+            "-" if each.fragmentation is None else f"{each.fragmentation:.0%}",
+            between.join(f"{letter}={claim}" for letter, claim in each.holders.items()) or "-",
+        )
+        for each in found
+    ]
+    return table(("node", "card", "slices", "fits", "scattered", "held by"), rows, ("scattered",))

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from apportion.api.meant import meant
+from apportion.cli import document
 from apportion.cli.answers.decisions import Decisions, Reason
 from apportion.cli.answers.fit import plain_reason, say_reason
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
@@ -29,10 +30,21 @@ from apportion.cli.world.options import (
 )
 from apportion.cluster.snapshot import Snapshot
 
+_KINDS = {
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), What.CLAIM),
+    **dict.fromkeys(("pod", "pods", "po"), What.POD),
+}
+"""By the names that kubectl has for them."""
+
 
 def why(
-    what: Annotated[What, typer.Argument(help="claim or pod.")],
-    name: Annotated[str, typer.Argument(help="Its name, or NAMESPACE/NAME.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="claim|pod", help="claim or pod; or KIND/NAME.", autocompletion=lambda: [*What]
+        ),
+    ],
+    name: Annotated[str, typer.Argument(help="Its name, or NAMESPACE/NAME.", show_default=False)] = "",
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Its namespace.")] = "default",
     world: File = None,
     kubeconfig: Kubeconfig = None,
@@ -45,6 +57,13 @@ def why(
 ) -> None:
     """Say why a claim or pod waits and what would help, or why it is where it is."""
     require_format(output)
+    kind, _, after = kind.partition("/")
+    what = _KINDS.get(kind)
+    if what is None:
+        raise document.refuse(f"{kind}: there are claim and pod")
+    if bool(name) == bool(after):
+        raise document.refuse(f"write {what.value} NAME, or {what.value}/NAME")
+    name = name or after
     if "/" in name:
         namespace, name = name.split("/", 1)
     opened = open_world(

@@ -18,13 +18,8 @@ from apportion.cli.world.whatif import with_nodes_like, without_nodes
 from apportion.cli.world.world import World
 from apportion.errors import ApportionError, BrokenInput
 
-File: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--world",
-        help="The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it; -: standard input.",
-    ),
-]
+FROM_A_FILE = "The cluster from a file instead of the live one, as `apportion snapshot` or kubectl get -o yaml writes it; -: standard input."
+File: TypeAlias = Annotated[Path | None, typer.Option("--world", help=FROM_A_FILE)]
 Kubeconfig: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Kubeconfig file; default: the user's, else the pod's account.", envvar="KUBECONFIG"),

@@ -81,8 +81,10 @@ class Campaigns:
         """Take over what a leader before has not ended, and hold its places; before the first pass, and whenever nothing is carried out."""
         left = () if self.busy else unfinished(self._snapshot.defrags.values())
         for policy in left:
-            if policy.metadata.uid not in self._snapshot.broken:
-                self._take(policy, policy.status.campaign)
+            campaign = policy.status.campaign
+            if campaign is not None and policy.metadata.uid not in self._snapshot.broken:
+                self._take(policy, campaign)
+                events.resumed(self._recorder, policy, campaign)
                 _log.info("defrag.resumed", policy=policy.metadata.name)
                 return
 

@@ -8,7 +8,7 @@ from apportion.cluster.kinds import DEFRAGS, PODS
 from apportion.cluster.recorder import About, Recorder
 from apportion.dra.pod import Pod
 
-__all__ = ["Recorder", "broken", "ended", "moved", "planned"]
+__all__ = ["Recorder", "broken", "ended", "moved", "planned", "resumed"]
 
 
 def broken(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
@@ -19,6 +19,11 @@ def broken(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
 def planned(recorder: Recorder, policy: DefragPolicy, text: str) -> None:
     """A plan was made in a window."""
     recorder.normal(_about(policy), "MovesPlanned", text)
+
+
+def resumed(recorder: Recorder, policy: DefragPolicy, campaign: Campaign) -> None:
+    """What was begun goes on: by another leader, or after the answer to its first write was lost."""
+    recorder.normal(_about(policy), "MovesResumed", f"what was begun before goes on: {campaign.progress}")
 
 
 def moved(recorder: Recorder, policy: DefragPolicy, pod: Pod, move: CampaignMove) -> None:
@@ -33,8 +38,7 @@ def moved(recorder: Recorder, policy: DefragPolicy, pod: Pod, move: CampaignMove
 
 def ended(recorder: Recorder, policy: DefragPolicy, campaign: Campaign) -> None:
     """A plan was carried out, or given up."""
-    done = sum(each.phase == "Moved" for each in campaign.moves)
-    text = f"{done} of {len(campaign.moves)} moves made; {campaign.reason}: {campaign.message}"
+    text = f"{campaign.progress}; {campaign.reason}: {campaign.message}"
     if campaign.reason == "Completed":
         recorder.normal(_about(policy), "MovesEnded", text)
     else:

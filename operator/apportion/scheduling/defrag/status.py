@@ -27,8 +27,7 @@ def policy_status(
     if campaign is not None:
         reason, message = campaign.reason, campaign.message
         if campaign.ended is None:
-            done = sum(each.phase == "Moved" for each in campaign.moves)
-            reason, message = "Running", f"{done} of {len(campaign.moves)} moves made"
+            reason, message = "Running", campaign.progress
         found["Completed"] = condition("Completed", "Completed", reason, message, old, metadata, now)
     elif policy.spec.mode is DefragMode.RECOMMEND:
         found.pop("Completed", None)

@@ -49,12 +49,14 @@ class NvmlBackend:
         driver_root: Path | None = None,
         calls: CardCalls | None = None,
         profiles: KnownProfiles | None = None,
+        smi_seconds: float = 20.0,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
         `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
         are errors that say nothing about a GPU's health, beside those that programs cause; `driver_root` is where the host has
-        the driver, if not at a usual place; `calls` ask GPUs at discovery; `profiles` are those that the driver named before.
+        the driver, if not at a usual place; `calls` ask GPUs at discovery; `profiles` are those that the driver named before;
+        `smi_seconds` is how long nvidia-smi may take: it opens every GPU of the node first, which takes seconds without persistence mode.
         """
         self._root = root
         self._at = at
@@ -71,7 +73,7 @@ class NvmlBackend:
         self._monitor = HealthMonitor(
             self._session, self._instances, sticky_errors, APPLICATION_XIDS | ignored_xids
         )
-        self.sharing = GpuSharing(root, self._session, self._driver, self._gpu)
+        self.sharing = GpuSharing(root, self._session, self._driver, self._gpu, smi_seconds)
         """Sets GPUs up for programs that share them."""
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()

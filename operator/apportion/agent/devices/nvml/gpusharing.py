@@ -22,11 +22,18 @@ from apportion.errors import NotReady, Unsupported
 class GpuSharing:
     """Sets up the GPUs that a backend knows."""
 
-    def __init__(self, root: Path, session: Session, driver: DriverFiles, gpu: Callable[[str], Gpu]) -> None:
-        """`root` is where the host's `/` is; `gpu` finds a GPU by the name of its card, or raises Unsupported."""
+    def __init__(
+        self,
+        root: Path,
+        session: Session,
+        driver: DriverFiles,
+        gpu: Callable[[str], Gpu],
+        smi_seconds: float,
+    ) -> None:
+        """`root` is where the host's `/` is; `gpu` finds a GPU by the name of its card, or raises Unsupported; `smi_seconds`: how long nvidia-smi may take."""
         self._session = session
         self._gpu = gpu
-        self._slices = TimeSlices(HostFiles(root), driver)
+        self._slices = TimeSlices(HostFiles(root), driver, smi_seconds)
         self._daemons = MpsDaemons(Systemd(root), driver)
 
     def set_time_slice(self, card: str, time_slice: TimeSlice) -> None:

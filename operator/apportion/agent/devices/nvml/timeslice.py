@@ -15,16 +15,16 @@ from apportion.agent.devices.sharing import TimeSlice
 from apportion.errors import Lost, NotReady, Unsupported
 
 _PROGRAM: Final = "nvidia-smi"
-_SECONDS: Final = 20.0
-"""The program opens every GPU of the node first, which takes seconds without persistence mode."""
 
 
 class TimeSlices:
     """Sets time slices through the program of the host's driver."""
 
-    def __init__(self, host: HostFiles, driver: DriverFiles) -> None:
+    def __init__(self, host: HostFiles, driver: DriverFiles, seconds: float) -> None:
+        """`seconds`: how long the program may take."""
         self._host = host
         self._driver = driver
+        self._seconds = seconds
 
     def set(self, uuid: str, time_slice: TimeSlice) -> None:
         """Set the time slice of a whole GPU.
@@ -44,10 +44,12 @@ class TimeSlices:
         environment = {**os.environ, "LD_PRELOAD": str(self._host.here(tool.library))}
         try:
             done = subprocess.run(  # noqa: S603 - every word is ours but the UUID, which is the driver's
-                command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+                command, env=environment, capture_output=True, text=True, timeout=self._seconds, check=False
             )
         except subprocess.TimeoutExpired:
-            raise NotReady(f"{uuid}: {_PROGRAM} has not set the time slice within {_SECONDS:g} s") from None
+            raise NotReady(
+                f"{uuid}: {_PROGRAM} has not set the time slice within {self._seconds:g} s"
+            ) from None
         except OSError as error:
             raise Unsupported(f"{uuid}: {_PROGRAM} cannot be run: {error}") from None
         if done.returncode != 0:
