@@ -147,6 +147,9 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{place}: it vanished while it was being made")
+        if not made.computes:
+            # Without its UUID nobody could tell later whose it is.
+            raise HardwareError(f"{place}: the driver does not tell its compute instance")
         return live_partition(gpu, made, self._files(), self._minor(gpu))
 
     def destroy(self, live: LivePartition) -> None:
