@@ -1,8 +1,8 @@
 """The agent: its graph, its start and its end.
 
-In: options. Out: a running node agent, until the stop event. Watches only observe, workers act. The watches are plain
-reflectors with server-side selectors, not kopf handlers: two lists of one node are all that the agent needs, and kopf does
-not report what was deleted in a watch gap (a partition whose object vanished then would stay on the hardware).
+In: options. Out: a running node agent, until the stop event. Watches only observe, workers act. The watches are plain reflectors with server-side
+selectors, not kopf handlers: two lists of one node are all that the agent needs, and kopf does not report what was deleted in a watch gap
+(a partition whose object vanished then would stay on the hardware).
 """
 
 import asyncio
@@ -178,8 +178,9 @@ class Agent:
             stack.push_async_callback(self._probes.stop)
             await self._probes.start()
             async with self._tasks:
-                self._start(self._partitions.run(), self._slices.run())
-                self._start(self._labels.run(), self._sharing.run())
+                self._start(
+                    self._partitions.run(), self._slices.run(), self._labels.run(), self._sharing.run()
+                )
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()
@@ -206,11 +207,12 @@ class Agent:
                     await stop.wait()
                     _log.info("agent.stopping", node=self._options.node)
                 finally:
-                    # Kubelet first: no call may reach workers that are gone.
-                    for plugin in self.plugins:
-                        await plugin.stop()
+                    # Kubelet first: no call may reach workers that are gone, as they are when a part of the agent failed.
+                    seconds = self._options.end_timeout if stop.is_set() else 0.0
+                    await asyncio.gather(*(plugin.stop(seconds) for plugin in self.plugins))
                 for task in self._running:
                     task.cancel()
+            await self._hardware.settle()
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]

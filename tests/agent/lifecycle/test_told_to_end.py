@@ -1,0 +1,75 @@
+"""An agent that is told to end in the middle of a cut: the pod gets its device, and nothing is cut twice.
+
+The agent is a process, the kubelet one that drops the connection to a plugin whose registration socket has gone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from testbed.api import Json
+from testbed.beside import beside
+from testbed.eventually import eventually
+from testbed.kubelet.plugin import ClaimKey, PluginError
+from testbed.kubelet.plugins import Plugins
+from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.places import GPU, H100
+from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
+
+DEVICE = "gpu-0-mig-1g10gb-19-3"
+SLOW = {"createDelay": 1.5}
+
+
+@asynccontextmanager
+async def kubelet_beside(folder: Path) -> AsyncIterator[Plugins]:
+    """Run the plugin manager of a kubelet that wipes no slices."""
+
+    async def wipe(_driver: str) -> bool:
+        return True
+
+    plugins = Plugins(folder, wipe=wipe, wiping_delay=30, changed=lambda: None)
+    async with beside(plugins.run()):
+        yield plugins
+
+
+async def _being_cut(node: SimulatedNode) -> None:
+    async def hardware() -> list[Json]:
+        return node.hardware()
+
+    await eventually(hardware, lambda rows: [row["complete"] for row in rows] == [False])
+
+
+@pytest.mark.parametrize("waiting", [True, False], ids=["with a pod", "before the pod"])
+async def test_a_cut_under_way_is_finished_by_the_agent_that_began_it(
+    make_node: MakeNode, namespace: str, *, waiting: bool
+) -> None:
+    """Kubelet tries a pod whose prepare broke off again after a minute; the next agent would take half a partition away, and make it anew."""
+    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
+        await eventually(node.is_served)
+        async with kubelet_beside(node.folder / "r") as kubelet:
+            await eventually(lambda: _drivers(kubelet))
+            claim = await node.claim(namespace, "waits", DEVICE)
+            meta = claim["metadata"]
+            key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
+            await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
+            asked = asyncio.create_task(kubelet.of(GPU).prepare([key])) if waiting else None
+            await _being_cut(node)
+            agent.tell_to_end()
+            if asked is not None:
+                (answer,) = (await asked).values()
+                assert not isinstance(answer, PluginError)
+            assert await agent.ended() == 0
+        (made,) = node.hardware()
+        assert made["complete"]
+        assert journal_steps(node)[1] == (["Prepared"] if waiting else [])
+        async with node.agent():
+            await node.phase(DEVICE, "Ready")
+            assert await node.prepared(claim) == ""
+            assert node.hardware() == [made]
+
+
+async def _drivers(kubelet: Plugins) -> frozenset[str]:
+    return kubelet.drivers
