@@ -13,7 +13,7 @@ import pytest
 from testbed.api import Json
 from testbed.beside import beside
 from testbed.eventually import eventually
-from testbed.kubelet.plugin import ClaimKey, PluginError
+from testbed.kubelet.plugin import ClaimKey, Plugin, PluginError
 from testbed.kubelet.plugins import Plugins
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import GPU, H100
@@ -69,6 +69,43 @@ async def test_a_cut_under_way_is_finished_by_the_agent_that_began_it(
             await node.phase(DEVICE, "Ready")
             assert await node.prepared(claim) == ""
             assert node.hardware() == [made]
+
+
+async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Both see the Partition, and either may be asked; what one makes is neither removed nor made once more by the other."""
+    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
+        await eventually(node.is_served)
+        claim = await node.claim(namespace, "waits", DEVICE)
+        async with kubelet_beside(node.folder / "r") as kubelet:
+            await eventually(lambda: _drivers(kubelet))
+            meta = claim["metadata"]
+            key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
+            first = kubelet.of(GPU)
+            async with node.agent(instance="next"):
+                await eventually(lambda: _another(kubelet, first))
+                await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
+                asked = [asyncio.create_task(each.prepare([key])) for each in (first, kubelet.of(GPU))]
+                await _being_cut(node)
+                agent.tell_to_end()
+                for each in asked:
+                    (answer,) = (await each).values()
+                    assert not isinstance(answer, PluginError)
+                assert await agent.ended() == 0
+                (made,) = node.hardware()
+                assert (made["complete"], made["instance"]["gpuInstance"]) == (True, "1")
+                assert journal_steps(node) == (["Ready"], ["Prepared"])
+                (cdi,) = node.cdi().values()
+                assert f"APPORTION_PARTITION_UUID={made['uuid']}" in cdi["containerEdits"]["env"]
+                await kubelet.of(GPU).unprepare([key])
+                await node.remove(DEVICE)
+                await eventually(lambda: node.see(DEVICE), lambda item: item == {})
+        assert (node.hardware(), node.cdi(), journal_steps(node)) == ([], {}, ([], []))
+
+
+async def _another(kubelet: Plugins, first: Plugin) -> bool:
+    return kubelet.of(GPU) is not first
 
 
 async def _drivers(kubelet: Plugins) -> frozenset[str]:
