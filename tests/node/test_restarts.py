@@ -91,7 +91,7 @@ async def waits_in_kubelet(installation: RealNodeInstallation) -> AsyncIterator[
 
 
 @pytest.mark.usefixtures("waits_in_kubelet")
-async def test_an_agent_that_is_told_to_end_finishes_what_kubelet_waits_for(
+async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
     installation: RealNodeInstallation, work: Workload, bystander: RunningPod
 ) -> None:
     """Kubelet drops the call of a plugin that has left, and tries the pod again after a minute."""

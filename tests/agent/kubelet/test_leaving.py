@@ -62,7 +62,7 @@ async def _steps(node: OneCard) -> list[ClaimStep]:
     return [row.step for row in node.context.journal.claims()]
 
 
-async def test_a_prepare_under_way_is_answered_before_the_agent_leaves_kubelet(
+async def test_a_prepare_that_was_begun_is_answered_before_the_agent_leaves_kubelet(
     tmp_path: Path, node: OneCard
 ) -> None:
     """Kubelet drops the connection of a plugin whose registration socket has gone, with the calls on it."""

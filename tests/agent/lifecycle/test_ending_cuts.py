@@ -43,7 +43,7 @@ async def _being_cut(node: SimulatedNode) -> None:
 
 
 @pytest.mark.parametrize("waiting", [True, False], ids=["with a pod", "before the pod"])
-async def test_a_cut_under_way_is_finished_by_the_agent_that_began_it(
+async def test_a_cut_is_finished_by_the_agent_that_began_it(
     make_node: MakeNode, namespace: str, *, waiting: bool
 ) -> None:
     """Kubelet tries a pod whose prepare broke off again after a minute; the next agent would take half a partition away, and make it anew."""
