@@ -6,6 +6,7 @@ The agent is a process, the kubelet one that drops the connection to a plugin wh
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,31 @@ async def test_a_cut_is_finished_by_the_agent_that_began_it(
             await node.phase(DEVICE, "Ready")
             assert await node.prepared(claim) == ""
             assert node.hardware() == [made]
+
+
+async def test_an_agent_that_starts_anew_by_itself_finishes_what_it_began(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """One edit of the configuration of generic devices has the agents of all nodes do so, at any moment."""
+    async with make_node(cards=[H100], faults={"createDelay": 4}) as node:
+        file = node.folder / "devices.yaml"
+        file.write_text("devices: []\n")
+        node.options = replace(node.options, generic_devices=file)
+        (node.folder / "r").mkdir()
+        async with killed_agent(node, "never") as agent, kubelet_beside(node.folder / "r") as kubelet:
+            await eventually(lambda: _drivers(kubelet))
+            claim = await node.claim(namespace, "waits", DEVICE)
+            meta = claim["metadata"]
+            key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
+            await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
+            asked = asyncio.create_task(kubelet.of(GPU).prepare([key]))
+            await _being_cut(node)
+            file.write_text("devices: []  # another one\n")
+            (answer,) = (await asked).values()
+            assert not isinstance(answer, PluginError)
+            assert await agent.ended() == 1
+        assert "says something else now" in (node.folder / "agent.log").read_text()
+        assert journal_steps(node) == (["Ready"], ["Prepared"])
 
 
 async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
