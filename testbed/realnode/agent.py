@@ -17,7 +17,7 @@ from testbed.readiness import answers, until_ready
 from testbed.realnode.hardware import NodeCards
 from testbed.realnode.node import RealNode
 
-_GRACE_SECONDS = 15.0
+_GRACE_SECONDS = 30.0  # terminationGracePeriodSeconds of the agent's pod
 _CONTAINER = "apportion-agent"
 _ENDS_SECONDS = 60.0
 _LOOK_SECONDS = 0.1

@@ -1,7 +1,7 @@
 """An agent that ends itself with SIGKILL at one step: `python -m tests.agent.crashingagent OPTIONS STEP`.
 
 In: options as JSON (paths as text), the name of the step. The process is gone in the middle of that step, as after a
-power cut: no clean-up, no flush.
+power cut: no clean-up, no flush. SIGTERM ends it as it ends the program.
 """
 
 import asyncio
@@ -44,5 +44,11 @@ def options(text: str, step: str) -> AgentOptions:
     return AgentOptions(**{key: Path(value) if key in PATHS else value for key, value in raw.items()}, at=at)
 
 
+async def _run(given: AgentOptions) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await run_agent(given, stop)
+
+
 if __name__ == "__main__":
-    asyncio.run(run_agent(options(sys.argv[1], sys.argv[2]), asyncio.Event()))
+    asyncio.run(_run(options(sys.argv[1], sys.argv[2])))

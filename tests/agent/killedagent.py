@@ -71,6 +71,10 @@ class KilledAgent:
                 else:
                     dying.cancel()
 
+    def tell_to_end(self) -> None:
+        """Send SIGTERM, as kubelet does first."""
+        self._running().terminate()
+
     async def ended(self) -> int:
         """Wait until the agent has ended by itself, and return its status."""
         return await self._running().wait()

@@ -36,9 +36,10 @@ class KubeletCalls:
             answer: registration_pb2.PluginInfo = await ask(registration_pb2.InfoRequest())
             return answer
 
-    async def register(self, driver: str = GPU) -> None:
+    async def register(self, driver: str = GPU, *, instance: str = "") -> None:
         """Tell a driver's registration socket that its plugin is registered, as kubelet does within a second."""
-        async with grpc.aio.insecure_channel(f"unix:{self.folder}/r/{driver}-reg.sock") as channel:
+        socket = self.folder / "r" / f"{driver}{instance and '-'}{instance}-reg.sock"
+        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
             tell = channel.unary_unary(
                 "/pluginregistration.Registration/NotifyRegistrationStatus",
                 request_serializer=registration_pb2.RegistrationStatus.SerializeToString,

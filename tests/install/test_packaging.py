@@ -140,6 +140,8 @@ def test_an_agent_is_replaced_without_a_gap(binaries: Binaries) -> None:
 
     assert (update["maxUnavailable"], update["maxSurge"]) == (0, "10%")
     assert "--instance=$(POD_UID)" in container["args"]
+    # What is left is for the end of everything but kubelet's calls.
+    assert pod["terminationGracePeriodSeconds"] >= AgentOptions("n").end_timeout + 8
     assert {"name": "HOST_ROOT", "value": host["mountPath"]} in container["env"]
     assert (root, host["readOnly"], host["mountPropagation"]) == ("/", True, "HostToContainer")
     assert pod["priorityClassName"] == "system-node-critical"

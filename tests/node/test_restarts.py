@@ -8,11 +8,13 @@ import pytest
 
 from testbed.api import Json
 from testbed.eventually import eventually
-from testbed.realnode.installation import RealNodeInstallation
+from testbed.realnode.installation import POLICIES, RealNodeInstallation
 from testbed.realnode.workload import RunningPod, Workload, mig
 
 _WIPING_SECONDS = 30.0
 """After that long without a plugin kubelet deletes the driver's slices (K8S defaultWipingDelay)."""
+_CUT = "nvmlDeviceCreateGpuInstanceWithPlacement"
+_POLICY = {"apiVersion": "apportion.dev/v1alpha1", "kind": "AllocationPolicy"}
 
 
 @pytest.fixture
@@ -75,6 +77,39 @@ async def test_the_agent_restarts_beside_a_running_pod(
     assert await _slices(installation) == slices, (
         "kubelet keeps them for a while, and the new agent takes them over"
     )
+
+
+@pytest.fixture
+async def waits_in_kubelet(installation: RealNodeInstallation) -> AsyncIterator[None]:
+    """Have pods bound while their partition is still being cut, so that kubelet's call waits for it."""
+    api, path = installation.cluster.api, f"{POLICIES}/early"
+    spec = {"deviceClasses": {"names": ["mig.apportion.dev"]}, "partitions": {"waitForReady": False}}
+    await api.create(POLICIES, {**_POLICY, "metadata": {"name": "early"}, "spec": spec})
+    await eventually(lambda: api.get(path), lambda found: found.get("status", {}).get("managedClasses"))
+    yield
+    await api.delete(path)
+
+
+@pytest.mark.usefixtures("waits_in_kubelet")
+async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
+    installation: RealNodeInstallation, work: Workload, bystander: RunningPod
+) -> None:
+    """Kubelet drops the call of a plugin that has left, and tries the pod again after a minute."""
+    nvml = installation.hardware.nvml
+    cuts = nvml.calls()[_CUT]
+    nvml.delay(_CUT, 5.0, times=1)
+    await work.create("waits", mig("2g.20gb"))
+
+    async def claims() -> list[tuple[str, ...]]:
+        return installation.journal()["claims"]
+
+    await eventually(claims, lambda rows: ("waits", "Preparing") in rows)
+    await installation.agents.pop().stop()
+    await installation.agent()
+    await work.running("waits")
+    assert "Failed to prepare dynamic resources" not in await work.events("waits")
+    assert nvml.calls()[_CUT] == cuts + 1
+    await work.delete("waits")
 
 
 async def test_an_upgrade_with_two_agents_at_once(

@@ -1,8 +1,7 @@
 """The agent: its graph, its start and its end.
 
-In: options. Out: a running node agent, until the stop event. Watches only observe, workers act. The watches are plain
-reflectors with server-side selectors, not kopf handlers: two lists of one node are all that the agent needs, and kopf does
-not report what was deleted in a watch gap (a partition whose object vanished then would stay on the hardware).
+In: options. Out: a running node agent, until the stop event. Watches only observe, workers act. The watches are plain reflectors, not kopf
+handlers, which do not report what was deleted in a watch gap: a partition whose object vanished then would stay on the hardware.
 """
 
 import asyncio
@@ -153,8 +152,7 @@ class Agent:
         self.plugins: tuple[Plugin, ...] = ()
         self._kinds: Collection[str] = ()
         """Of the cards that were there, awaited or silent when the agent started."""
-        self._served: Mapping[str, str] = {}
-        """Driver by kind."""
+        self._served: Mapping[str, str] = {}  # driver by kind
         self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, self.unready)
         self._probes = Probes(options.health_port, ready=self.unready, registry=self._metrics.registry)
 
@@ -165,7 +163,7 @@ class Agent:
         return None if known and self.publisher.published.is_set() and served else "starting"
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
+        """Serve until `stop` is set; then leave kubelet first, and everything else after it. Raises NotReady when it is to start anew."""
         cards = await self._discovery.first()
         await self._setups.look()
         await self._inventory.read_health()
@@ -178,8 +176,7 @@ class Agent:
             stack.push_async_callback(self._probes.stop)
             await self._probes.start()
             async with self._tasks:
-                self._start(self._partitions.run(), self._slices.run())
-                self._start(self._labels.run(), self._sharing.run())
+                self._start(self._partitions.run(), self._slices.run(), self._labels.run())
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()
@@ -196,7 +193,7 @@ class Agent:
                     self._start(self._pause.run())
                 self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
                 preparers = [plugin.preparer for plugin in self.plugins]
-                self._start(self._monitor.run(), self._monitor.keep_files(preparers))
+                self._start(self._sharing.run(), self._monitor.run(stop), self._monitor.keep_files(preparers))
                 patience = self._options.registration_patience
                 try:
                     for plugin in self.plugins:
@@ -206,11 +203,14 @@ class Agent:
                     await stop.wait()
                     _log.info("agent.stopping", node=self._options.node)
                 finally:
-                    # Kubelet first: no call may reach workers that are gone.
-                    for plugin in self.plugins:
-                        await plugin.stop()
+                    # Kubelet first: no call may reach workers that are gone, as they are when a part of the agent failed.
+                    seconds = self._options.end_timeout if stop.is_set() else 0.0
+                    await asyncio.gather(*(plugin.stop(seconds) for plugin in self.plugins))
                 for task in self._running:
                     task.cancel()
+            await self._hardware.settle()
+        if (failure := self._monitor.failure) is not None:
+            raise failure
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]

@@ -108,6 +108,9 @@ class AgentOptions:
     prepare_timeout: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 
+    end_timeout: float = 22.0
+    """Seconds that calls under way may take when the agent is told to end; its pod is killed after 30."""
+
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long workers wait."""
 

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.rows import Step
 from apportion.errors import NotReady, Overtaken
 from testbed.eventually import eventually
 from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, OneCard, one_card
@@ -78,6 +80,27 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         await node.work()
         assert node.items == {}
         assert await node.live() == ()
+
+
+async def test_a_partition_whose_compute_instance_the_driver_tells_late_is_its_objects(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """Written down without its UUID, it passed for one that a person had made: nobody got its place any more, nor removed it."""
+    gpu = make_gpus()
+    async with one_card(tmp_path, gpu.backend) as node:
+        item = node.partition("p1")
+        gpu.fake.fail("nvmlDeviceGetUUID", pynvml.NVML_ERROR_NOT_FOUND)
+        await node.work()
+        assert node.context.journal.partitions()["p1"].step is Step.INTENT
+        await node.work()
+        assert (node.status(item)["phase"], node.status(item)["uuid"]) == (
+            "Idle",
+            gpu.fake.instances()[0].compute[0].uuid,
+        )
+        assert gpu.fake.calls()[CREATE] == 1
+        node.delete(item)
+        await node.work()
+        assert gpu.fake.instances() == ()
 
 
 async def test_what_others_made_at_the_place_of_something_that_was_never_made_is_theirs(

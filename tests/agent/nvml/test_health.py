@@ -66,14 +66,22 @@ def test_a_sticky_error_that_cannot_be_read_or_kept_is_no_failure(node: Node, tm
     backend.close()
 
 
-@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+@pytest.mark.parametrize("xid", [11, 13, 14, 25, 31, 37, 43, 45, 68, 69, 80, 109, 137])
 def test_an_xid_of_a_program_does_not(node: Node, xid: int) -> None:
-    """A program's own fault costs nobody a GPU; what comes after it is still seen."""
+    """A program's own fault costs nobody a GPU, and no other tenant his part of it; what comes after it is still seen."""
     node.backend.devices()
     node.fake.xid(1, xid)
     assert node.backend.health() == {}
     node.fake.xid(1, 95, instance=3, compute=0)
     assert node.backend.health() == {"gpu-1": Health.SICK}
+
+
+@pytest.mark.parametrize("xid", [63, 106, 107, 121])
+def test_an_xid_that_only_reports_something_does_not(node: Node, xid: int) -> None:
+    """A row was remapped, a link corrected an error: NVIDIA says that nothing is to be done."""
+    node.backend.devices()
+    node.fake.xid(0, xid)
+    assert node.backend.health() == {}
 
 
 def test_an_xid_right_after_discovery_is_not_missed(node: Node) -> None:

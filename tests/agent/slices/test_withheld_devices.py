@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -138,3 +139,39 @@ async def test_a_kubelet_that_does_not_answer_delays_the_slices_for_some_seconds
     async with node.agent(registration_patience=1):
         await eventually(node.devices, bool, within=5)
         assert await eventually(lambda: ready(node), bool, within=2)
+
+
+async def test_the_next_agent_of_a_rolling_update_leaves_the_slices_to_the_one_that_kubelet_knows(
+    node: SimulatedNode,
+) -> None:
+    """Neither writes what the other has written, and a device that gets well is offered by whom kubelet can call."""
+
+    async def become(*, sick: bool, taints: int) -> None:
+        with node.switchboard() as state:
+            state["faults"]["sick"] = ["gpu-0"] if sick else []
+        await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == taints)
+
+    async def versions() -> list[str]:
+        return [each["metadata"]["resourceVersion"] for each in await node.slices()]
+
+    async with AsyncExitStack() as former:
+        await former.enter_async_context(node.agent())
+        await node.register()
+        await eventually(node.devices)
+        before = await versions()
+        async with node.agent(instance="next", health_port=0):
+            await asyncio.sleep(_SETTLED)
+            assert await versions() == before
+            await become(sick=True, taints=2)
+            await become(sick=False, taints=1)
+            before = await versions()
+            await asyncio.sleep(_SETTLED)
+            assert await versions() == before
+            await former.aclose()
+            await become(sick=True, taints=2)
+            with node.switchboard() as state:
+                state["faults"]["sick"] = []
+            await asyncio.sleep(_SETTLED)
+            assert len((await node.devices())["gpu-0"]["taints"]) == 2
+            await node.register(instance="next")
+            await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == 1, within=2)

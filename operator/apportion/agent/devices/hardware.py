@@ -33,6 +33,8 @@ Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
 _LONGEST_DISCOVERY: Final = 60.0
 """Seconds for the first look at all cards of a backend; opening them may take long."""
+_LONGEST_END: Final = 3.0
+"""Seconds for changes that are out when the process ends."""
 _LONGEST_SETUP: Final = 120.0
 """Seconds for what shares a card; systemd and nvidia-smi have deadlines of their own, and the driver has none."""
 
@@ -170,6 +172,11 @@ class Hardware:
     def changes(self, card: str) -> tuple[asyncio.Future[Any], ...]:
         """Return what changes a card now, or will, also when nobody waits for it any more."""
         return tuple(self._changing.get(card, ()))
+
+    async def settle(self) -> None:
+        """Wait for what changes cards now, for seconds: the end of the process would leave a partition half made, for the next agent to make anew."""
+        if out := [call for calls in self._changing.values() for call in calls]:
+            await asyncio.wait(out, timeout=_LONGEST_END)
 
     async def daemons(self) -> dict[str, bool]:
         """Return the control daemons of this node by name, and whether each is ready; raises HardwareError."""

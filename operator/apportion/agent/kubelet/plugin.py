@@ -1,7 +1,7 @@
 """One driver's two sockets: the plugin's, and the one by which kubelet finds it.
 
 In: folders and handlers. Out: a running server pair. Order (K8S pluginwatcher README): the plugin's socket first, then the
-registration socket appears in the folder that kubelet watches; on the way out the reverse.
+registration socket appears in the folder that kubelet watches; on the way out the reverse, once the calls under way are answered.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import structlog
 
+from apportion.agent.kubelet.calls import Calls
 from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.kubelet.services import plugin_handlers, registration_handler
@@ -21,8 +22,8 @@ from apportion.errors import BrokenInput
 
 LONGEST_PATH = 107
 """Bytes of a unix socket's path that grpc takes (`sun_path` less its final zero)."""
-_GRACE = 5.0
-"""Seconds that calls in flight may still take when the agent stops."""
+_GRACE = 1.0
+"""Seconds for answers and streams that are over to leave the servers."""
 _log = structlog.get_logger()
 
 
@@ -39,6 +40,7 @@ class Plugin:
         self.driver = preparer.driver
         self.preparer = preparer
         self._health = health
+        self._calls = Calls()
         suffix = f"-{instance}" if instance else ""
         self.socket = _fit(plugins / self.driver, f"dra{suffix}.sock")
         self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
@@ -50,7 +52,7 @@ class Plugin:
         """Serve both sockets. Sockets of killed agents are removed first: kubelet would go on trying them."""
         await asyncio.to_thread(_clear_dead, self.registration.parent, f"{self.driver}-*-reg.sock")
         await asyncio.to_thread(_clear_dead, self.socket.parent, "dra-*.sock")
-        await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
+        await self._serve(self.socket, plugin_handlers(self.preparer, self._health, self._calls))
         info = registration_handler(self.driver, str(self.socket), self._notified)
         await self._serve(self.registration, (info,))
         _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
@@ -64,8 +66,9 @@ class Plugin:
             _log.warning("plugin.not_registered", driver=self.driver, waited=patience)
         act(self.driver)
 
-    async def stop(self) -> None:
-        """Deregister from kubelet, finish the calls in flight, stop."""
+    async def stop(self, seconds: float) -> None:
+        """Begin no preparation, answer the calls under way for these seconds at most, deregister from kubelet, stop."""
+        await self._calls.finish(seconds)
         self._health.close()
         for server in reversed(self._servers):
             await server.stop(_GRACE)

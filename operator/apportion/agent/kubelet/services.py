@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import structlog
 
+from apportion.agent.kubelet.calls import Calls
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.prepare import Preparer
@@ -31,10 +32,12 @@ _MODULES: tuple[ModuleType, ...] = (dra_v1_pb2, dra_v1beta1_pb2)
 _HEALTH_MODULES: tuple[ModuleType, ...] = (health_v1_pb2, health_v1alpha1_pb2)
 
 
-def plugin_handlers(preparer: Preparer, health: HealthFeed) -> tuple[grpc.GenericRpcHandler, ...]:
-    """Return the DRA plugin and its health stream, in every version that kubelet may speak."""
+def plugin_handlers(
+    preparer: Preparer, health: HealthFeed, calls: Calls
+) -> tuple[grpc.GenericRpcHandler, ...]:
+    """Return the DRA plugin and its health stream, in every version that kubelet may speak; `calls` gets those under way."""
     return (
-        *(_plugin(preparer, messages) for messages in _MODULES),
+        *(_plugin(preparer, messages, calls) for messages in _MODULES),
         *(_health(health, messages) for messages in _HEALTH_MODULES),
     )
 
@@ -64,18 +67,21 @@ def registration_handler(
     )
 
 
-def _plugin(preparer: Preparer, messages: ModuleType) -> grpc.GenericRpcHandler:
+def _plugin(preparer: Preparer, messages: ModuleType, calls: Calls) -> grpc.GenericRpcHandler:
     async def prepare(request: Any, _context: object) -> Any:
+        calls.note()
         answers = await asyncio.gather(*(one_prepare(ref) for ref in _refs(request.claims)))
         return messages.NodePrepareResourcesResponse(claims=dict(answers))
 
     async def unprepare(request: Any, _context: object) -> Any:
+        calls.note()
         answers = await asyncio.gather(*(one_unprepare(ref) for ref in _refs(request.claims)))
         return messages.NodeUnprepareResourcesResponse(claims=dict(answers))
 
     async def one_prepare(ref: ClaimRef) -> tuple[str, Any]:
         answer = messages.NodePrepareResourceResponse
         try:
+            calls.check()
             devices = await preparer.prepare(ref)
         except ApportionError as error:
             _log.warning("claim.not_prepared", claim=ref.key, driver=preparer.driver, error=str(error))

@@ -20,7 +20,7 @@ from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.nvml.fabric import Cliques, fabric
 from apportion.agent.devices.nvml.gpusharing import GpuSharing
-from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
+from apportion.agent.devices.nvml.health import HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
 from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
 from apportion.agent.devices.nvml.links import Links
@@ -70,9 +70,7 @@ class NvmlBackend:
         self._links = Links(self._session, self._calls)
         self._mode = MigMode(self._session)
         self._instances = Instances(self._session, sees_processes=sees_host_processes(root))
-        self._monitor = HealthMonitor(
-            self._session, self._instances, sticky_errors, APPLICATION_XIDS | ignored_xids
-        )
+        self._monitor = HealthMonitor(self._session, self._instances, sticky_errors, ignored_xids)
         self.sharing = GpuSharing(root, self._session, self._driver, self._gpu, smi_seconds)
         """Sets GPUs up for programs that share them."""
         self._gpus: dict[str, Gpu] = {}
@@ -149,6 +147,9 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{place}: it vanished while it was being made")
+        if not made.computes:
+            # Without its UUID nobody could tell later whose it is.
+            raise HardwareError(f"{place}: the driver does not tell its compute instance")
         return live_partition(gpu, made, self._files(), self._minor(gpu))
 
     def destroy(self, live: LivePartition) -> None:

@@ -24,8 +24,14 @@ from apportion.errors import HardwareError, Lost
 
 _log = structlog.get_logger()
 
-APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""Errors that a program causes in its own context; the GPU is healthy (NVIDIA XID catalogue; NVIDIA's device plugin skips the same)."""
+APPLICATION_XIDS: Final = frozenset({11, 13, 14, 25, 31, 37, 43, 45, 68, 69, 80, 109, 137})
+"""Errors that a program causes in its own context; the GPU is healthy, and so is what others have of it.
+
+What NVIDIA's device plugin skips, and those for which NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors) wants the program
+restarted, or nothing done, and the program looked at. 32 is not among them: the bus causes it, says the catalogue.
+"""
+REPORT_XIDS: Final = frozenset({63, 106, 107, 121})
+"""Reports: a row that was remapped, tests, errors that a link has corrected. The catalogue wants nothing done."""
 CONTAINED_XIDS: Final = frozenset({94})
 """Uncorrected memory errors of which the driver says that they hit one partition only (NVIDIA XID catalogue: contained error).
 
@@ -44,13 +50,13 @@ class HealthMonitor:
         session: Session,
         instances: Instances,
         sticky_errors: StickyErrors | None = None,
-        ignored: frozenset[int] = APPLICATION_XIDS,
+        ignored: frozenset[int] = frozenset(),
     ) -> None:
-        """`sticky_errors` has the GPUs, by UUID, for which an error was reported."""
+        """`sticky_errors` has the GPUs, by UUID, for which an error was reported; `ignored` XIDs say nothing of a GPU, beside those above."""
         self._session = session
         self._instances = instances
         self._sticky_errors = sticky_errors or StickyErrors()
-        self._ignored = ignored
+        self._ignored = APPLICATION_XIDS | REPORT_XIDS | ignored
         self._lock = threading.Lock()
         self._set: EventSet | None = None
         session.before_end(self._free_set)
