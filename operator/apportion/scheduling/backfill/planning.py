@@ -22,7 +22,7 @@ from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.backfill.widedevices import WideDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.hostcapacity import HostCapacity, Kept
 from apportion.scheduling.neighbours import are_apart, are_related
 from apportion.scheduling.obstacles import NodeObstacles, Obstacles, holds_devices
 from apportion.scheduling.podneeds import total
@@ -124,24 +124,28 @@ def awaited(found: ReservationPlan, snapshot: Snapshot) -> list[Pod]:
     return sorted(pods.values(), key=lambda pod: pod.key)
 
 
-def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Resources]:
-    """Return what has to stay free on the nodes of a plan for the pods of its head, beside what becomes free there until they start."""
+def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Kept]:
+    """Return what has to stay free on the nodes of a plan for the pods of its head: their ports, and of resources what does not become free there until they start."""
     members = members_of(head)
-    wanted: dict[str, Counter[str]] = {}
+    coming: dict[str, list[Pod]] = {}
     ending: dict[str, dict[str, Pod]] = {}
     for place in found.places:
         node = place.decision.node
-        wanted.setdefault(node, Counter()).update(total(unplaced(members[place.member], snapshot)))
+        coming.setdefault(node, []).extend(unplaced(members[place.member], snapshot))
         ending.setdefault(node, {}).update(
             (pod.uid, pod)
             for claim in snapshot.claims_of(place.awaited)
             for pod in snapshot.users(claim)
             if not pod.finished and pod.node in (None, node)
         )
-    lacking = {
-        node: dict(amounts - Counter(total([*ending[node].values()]))) for node, amounts in wanted.items()
+    kept = {
+        node: Kept(
+            dict(Counter(total(pods)) - Counter(total([*ending[node].values()]))),
+            tuple(port for pod in pods for port in pod.relations.ports),
+        )
+        for node, pods in coming.items()
     }
-    return {node: amounts for node, amounts in lacking.items() if amounts}
+    return {node: each for node, each in kept.items() if each.amounts or each.ports}
 
 
 def _member(head: Head, demand: WaitingDemand, candidates: Candidates, snapshot: Snapshot) -> Member:

@@ -287,9 +287,7 @@ class Reservations(ReservedDevices):
         kept = room(found, reservation.head, self._snapshot)
         if kept != reservation.room:
             freed = any(
-                amount > kept.get(node, {}).get(resource, 0)
-                for node, amounts in reservation.room.items()
-                for resource, amount in amounts.items()
+                node not in kept or kept[node].leaves(former) for node, former in reservation.room.items()
             )
             reservation.room = kept
             self._capacity.keep(reservation.key, kept)
