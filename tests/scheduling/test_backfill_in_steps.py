@@ -5,6 +5,7 @@ from apportion.allocator.found import AT_ONCE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.backfill.reservations import REPLANNED
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.reserving import Reserving
@@ -66,3 +67,15 @@ async def test_devices_that_come_free_while_it_is_planned_count(unanswered: Clie
                 made.world.gone_claim(f"n003-{device}")
     assert given_up
     assert made.reserved == {"head": (["n003"], 0)}
+
+
+async def test_half_a_minute_later_only_the_reserved_node_is_asked_about(unanswered: Client) -> None:
+    """Nothing changed elsewhere. The nodes where a plan let pods end for a moment counted as changed: the next one asked about them again."""
+    made = _waiting(unanswered)
+    made.passes(REPLANNED + 1)
+    reserved = made.reserved
+    with Steps(only=decide) as asked:
+        made.passes(REPLANNED + 1)
+        made.passes()
+    assert asked.count <= 2
+    assert made.reserved.keys() == reserved.keys()

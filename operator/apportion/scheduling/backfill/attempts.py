@@ -78,7 +78,7 @@ class Attempts:
         lifted: Lifted,
         answers: Found | None,
     ) -> ReservationPlan | None:
-        with lifted():
+        with self._nodes.put_back(), lifted():
             try:
                 return plan(
                     head, self._endings, self._candidates, self._snapshot,
