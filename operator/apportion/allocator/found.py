@@ -23,32 +23,32 @@ class Found:
     """The answers so far."""
 
     def __init__(self, most: float = AT_ONCE, *, keeps: bool = True) -> None:
-        """`most`: questions in the first attempt. `keeps`: whether answers are kept; if not, each question is asked whenever it comes up."""
+        """`most`: questions in the first attempt. `keeps`: whether answers are kept; if not, everything is found out whenever it comes up."""
         self._most = self._left = most
         self._keeps = keeps
         self._answers: dict[str, dict[object, Any]] = {}
-        """By node and question."""
+        """By node and by what was asked."""
 
     def of(
         self,
         node: str,
-        question: object,
+        asked: object,
         answer: Callable[[], Answer],
         cost: Callable[[Answer], float] = lambda _: 1.0,
     ) -> Answer:
-        """Return the answer to a question about a node, found out if it is not known; raises Unfinished once enough was asked in this attempt.
+        """Return the answer to what is `asked` about a node, found out if it is not known; raises Unfinished once enough was asked in this attempt.
 
         `cost`: how much time it took, in questions to the allocator.
         """
         if not self._keeps:
             return answer()
         known = self._answers.setdefault(node, {})
-        if question not in known:
+        if asked not in known:
             if self._left <= 0:
                 raise Unfinished
-            known[question] = answer()
-            self._left -= cost(known[question])
-        found: Answer = known[question]
+            known[asked] = answer()
+            self._left -= cost(known[asked])
+        found: Answer = known[asked]
         return found
 
     def begin(self, changed: Collection[str] | None) -> None:
