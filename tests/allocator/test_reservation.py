@@ -105,7 +105,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(kinds, held)
 
 
-_REQUESTS = st.one_of(
+REQUESTS = st.one_of(
     st.integers(1, 4).map(lambda count: device_request(kind="gpu", count=count)),
     st.integers(1, 2).map(lambda count: device_request(kind="whole", count=count)),
     st.integers(1, 6).map(lambda count: device_request(kind="part", count=count)),
@@ -147,7 +147,7 @@ def _plan(
     )
 
 
-@given(worlds(), _REQUESTS)
+@given(worlds(), REQUESTS)
 @settings(max_examples=150, deadline=None)
 def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_devices_have_to_become_free(
     world: World, request: dict[str, object]
@@ -163,7 +163,7 @@ def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_devices_h
     assert _order(plan.start, sum(sizes[key] for key in place.awaited)) == expected
 
 
-@given(worlds(), _REQUESTS, st.integers(1, 3))
+@given(worlds(), REQUESTS, st.integers(1, 3))
 @settings(max_examples=100, deadline=None)
 def test_planning_leaves_the_state_as_it_was(world: World, request: dict[str, object], count: int) -> None:
     """The same holders, and the same answers."""
@@ -178,7 +178,7 @@ def test_planning_leaves_the_state_as_it_was(world: World, request: dict[str, ob
     assert decide(state, wanted[0]) == decide(fresh, wanted[0])
 
 
-@given(worlds(), _REQUESTS, st.integers(2, 4))
+@given(worlds(), REQUESTS, st.integers(2, 4))
 @settings(max_examples=100, deadline=None)
 def test_members_of_a_group_are_planned_beside_each_other_and_all_fit_once_the_endings_have_come(
     world: World, request: dict[str, object], count: int
@@ -249,7 +249,7 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
     assert plan.places[0].awaited == ("n1/0",)
 
 
-@given(worlds(), _REQUESTS, st.data())
+@given(worlds(), REQUESTS, st.data())
 @settings(max_examples=300, deadline=None)
 def test_what_was_chosen_before_makes_no_other_plan(
     world: World, request: dict[str, object], data: st.DataObject

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 import structlog
@@ -163,3 +164,16 @@ async def test_an_event_is_forgotten_when_the_server_drops_it(server: ApiServer)
         clock.now += 200
         assert not noting.has_written(claim(1), "NotAllocated")
         assert not noting._topics
+
+
+async def test_the_reason_of_an_event_is_forgotten_with_it() -> None:
+    """One about an object that has gone was remembered until 65,536 others had come."""
+    clock = Clock()
+    async with ApiServer().client() as client:
+        noting = Recorder(client, component="test", clock=clock, now=lambda: datetime.now(UTC))
+        noting.warning(claim(1), "NotAllocated", "no room")
+        clock.now += 3500
+        noting.warning(claim(2), "NotAllocated", "no room")
+        assert [noting.reason(claim(each).key) for each in (1, 2)] == ["NotAllocated", "NotAllocated"]
+        clock.now += 200
+        assert [noting.reason(claim(each).key) for each in (1, 2)] == [None, "NotAllocated"]

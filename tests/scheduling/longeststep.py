@@ -1,5 +1,7 @@
 """The longest step of a pass: what is done between two of its yields, counted."""
 
+from collections.abc import Callable
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.scheduling.cycle import Cycle
@@ -16,11 +18,11 @@ def served_before(world: ObservedCluster, client: Client) -> Cycle:
     return cycle
 
 
-def longest_step(cycle: Cycle) -> int:
-    """Make a pass, and return how many functions were called between two of its yields at most."""
+def longest_step(cycle: Cycle, only: Callable[..., object] | None = None) -> int:
+    """Make a pass, and return how many functions were called between two of its yields at most; `only`: count the calls of this one alone."""
     steps, longest, more = cycle._pass(longest=1e9, evaluates=False), 0, True
     while more:
-        with Steps() as counted:
+        with Steps(only) as counted:
             work = next(steps, steps)
             more = work is not steps
         longest = max(longest, counted.count)

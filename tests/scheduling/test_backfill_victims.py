@@ -122,7 +122,7 @@ async def test_what_is_kept_free_for_a_head_is_room_for_it_once_others_go(unansw
     waits(made.world, "head", 1, priority=5, containers=[container])
     await made.passes()
     [reservation] = made.cycle.reserved
-    assert reservation.room["n1"]["cpu"] > 32_000
+    assert reservation.room["n1"].amounts["cpu"] > 32_000
     made.world.clock.now += 60.0
     await made.passes()
     assert made.evicted == ["low"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
@@ -53,6 +54,20 @@ def test_devices_of_a_pod_that_never_got_to_its_node_are_free_unless_it_gets_the
     end(world, claim, how)
     assert not charged(world)
     world.see(PODS, pod | {"spec": spec})
+    assert charged(world)
+    world.gone(PODS, pod)
+    assert not charged(world)
+
+
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+def test_devices_of_a_pod_that_the_watch_of_pods_still_showed_behind_its_gate_are_charged(how: str) -> None:
+    """That watch hangs for some seconds, in which the pod was bound; others had its devices for as long as it ran."""
+    world, claim, pod = used()
+    gated = {**pod["spec"], "nodeName": "", "schedulingGates": [{"name": GATE}]}
+    world.see(PODS, pod | {"spec": gated})
+    end(world, claim, how)
+    assert not charged(world)
+    world.see(PODS, pod)
     assert charged(world)
     world.gone(PODS, pod)
     assert not charged(world)

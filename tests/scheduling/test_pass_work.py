@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from apportion.allocator.facts.inventory import Inventory
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.givenback import ended
+from tests.scheduling.longeststep import longest_step
 from tests.scheduling.queued import fleet
 from tests.steps import steps
 
@@ -21,6 +23,12 @@ def full(nodes: int) -> ObservedCluster:
         world.pod(name, name, spec={"nodeName": f"n{number}"})
     world.wait_for("large", request("gpu", count=3))
     return world
+
+
+def test_errors_of_pools_are_looked_for_between_two_yields_on_one_node_each(unanswered: Client) -> None:
+    """At first on all: 1.4 s for 208,000 devices, in which nothing else was done."""
+    world = fleet({f"n{number}": ("h100", 1) for number in range(20)})
+    assert longest_step(world.cycle(unanswered), Inventory._examined) <= 2
 
 
 @pytest.mark.slow

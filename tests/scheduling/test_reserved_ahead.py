@@ -209,9 +209,10 @@ async def test_a_gated_pod_was_refused_no_node(unanswered: Client) -> None:
     world = fleet({"n1": ("h100", 1)})
     pod, claim = reserved_ahead(world)
     deallocate(world, claim)
-    assert world.snapshot.ended.of_pod(pod["metadata"]["uid"]) == []
+    assert list(world.snapshot.ended) == []
     world.cycle(unanswered).once()
     assert world.places() == {"p": "n1"}
+    assert world.snapshot.ended.of_pod(pod["metadata"]["uid"]) == []
 
 
 def test_a_pod_that_runs_elsewhere_keeps_no_node_shut() -> None:

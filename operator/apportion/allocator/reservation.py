@@ -3,6 +3,7 @@
 In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them
 as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which counting says that
 enough may be free: the first that fits is the earliest; where nobody knows when, the fewest have to become free. The state stays as it is.
+A plan may be given up and begun anew by what was found out about nodes until then (`Found`), so that others run in between.
 """
 
 import math
@@ -15,6 +16,7 @@ from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import freed, least_devices, matching
+from apportion.allocator.found import COUNTED, Found
 from apportion.allocator.future import Ending, Future
 from apportion.allocator.gang.members import Member
 from apportion.allocator.rules.query import Query
@@ -88,17 +90,23 @@ def plan_reservation(
     prefer: Mapping[DeviceId, int] | None = None,
     known: Decision | None = None,
     wide: bool = False,
+    found: Found | None = None,
 ) -> ReservationPlan | None:
     """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
 
     `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
     named has none. `known`: what the first member was to get before, if the same holds of its claims and of the node's devices,
     which may be held by others: where all devices that may be free are needed nothing is asked. `wide`: keys may end on several nodes.
+    `found`: what was found out by a plan that was given up.
 
-    Raises BrokenInput if a member's claims cannot be served by any state as they are written.
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written, and Unfinished where `found` says so.
     """
     with Future(state, endings) as future:
-        plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide)
+        if found is None or (wide and len(members) > 1):
+            found = Found(
+                math.inf, keeps=False
+            )  # what one member gets changes what others may have on any node
+        plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide, found)
         missing = enough
         for number, member in enumerate(members):
             if missing <= 0:
@@ -137,6 +145,7 @@ class _Planning:
     prefer: Mapping[DeviceId, int]
     known: Decision | None
     wide: bool
+    found: Found
     places: list[Place] = field(default_factory=list)
     asked: int = 0
     rows: dict[object, list[_Row]] = field(default_factory=dict)
@@ -149,8 +158,7 @@ class _Planning:
     def place(self, number: int) -> bool:
         """Place a member where it fits first; says whether it fits anywhere."""
         self.future.hold_others()
-        kind = self.members[number].kind
-        key: object = number if kind is None else (kind,)
+        key = self._kind(number)
         if key not in self.rows:
             self.rows[key] = [
                 row for node in self.demands.nodes(number) for row in self._row(number, node, 0)
@@ -180,13 +188,30 @@ class _Planning:
             return True
         return False
 
+    def _kind(self, number: int) -> object:
+        """Return what is equal for members of one kind."""
+        kind = self.members[number].kind
+        return number if kind is None else (kind,)
+
     def _decide(self, number: int, node: str, ended: int) -> Decision | None:
-        if not self.demands.has_room(number, node, ended, self.on_node.get(node, ())):
+        placed = tuple(self.on_node.get(node, ()))
+        if not self._has_room(number, node, ended, placed):
             return None
         if self.known is not None and not number and self._leaves_no_choice(self.known, node, ended):
             return self.known
-        self.future.move(node, ended)
         self.asked += 1
+        return self.found.of(node, (number, ended, placed), lambda: self._ask(number, node, ended))
+
+    def _has_room(self, number: int, node: str, ended: int, placed: tuple[int, ...] = ()) -> bool:
+        return self.found.of(
+            node,
+            ("room", number, ended, placed),
+            lambda: self.demands.has_room(number, node, ended, placed),
+            lambda _: COUNTED,
+        )
+
+    def _ask(self, number: int, node: str, ended: int) -> Decision | None:
+        self.future.move(node, ended)
         demand = self.demands.of(number, node)
         found = decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
         if found is None and self.wide and node not in self.on_node:
@@ -229,8 +254,16 @@ class _Planning:
 
     def _row(self, number: int, node: str, ended: int, *, fits: bool = False) -> list[_Row]:
         """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""
+        return self.found.of(
+            node,
+            ("row", number, ended, fits),
+            lambda: self._count(number, node, ended, fits=fits),
+            lambda _: COUNTED * len(self.future.of(node)),
+        )
+
+    def _count(self, number: int, node: str, ended: int, *, fits: bool) -> list[_Row]:
         endings = self.future.of(node)
-        if ended > len(endings) or not self.demands.has_room(number, node, len(endings), ()):
+        if ended > len(endings) or not self._has_room(number, node, len(endings)):
             return []
         wanted, view = self._counted(number, node), self.state.view(node)
         matched, possible = matching(self.state, wanted.query, view), view.open

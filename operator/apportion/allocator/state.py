@@ -170,6 +170,10 @@ class State:
         """
         return self._holdings.kept(key, aside)
 
+    def examine(self) -> Iterator[None]:
+        """Look for defects of pools on the nodes that changed, one after the other; `findings` does what is left of it."""
+        return self._inventory.examine()
+
     def findings(self) -> tuple[Finding, ...]:
         """Return the defects of pools, sorted; `allocate` leaves broken pools out."""
         return self._inventory.findings()
@@ -210,9 +214,8 @@ class State:
 
     def warm_up(self) -> None:
         """Compile the selectors of DeviceClasses and build the views of all nodes, so that the first claim does not wait for it."""
-        for device_class in self.classes.values():
-            for text in device_class.selectors:
-                self.programs.get(text)
+        for text in [text for each in self.classes.values() for text in each.selectors]:
+            self.programs.get(text)
         self.settle()
 
     @property
@@ -243,12 +246,9 @@ class State:
         return self.query_cache.selectors(text)
 
     def _compare(self, query: Query | None, ladder: Ladder | None) -> None:
-        classes = self._node_classes
-        if query is not None:
-            classes.compare([constraint.attribute for constraint in query.constraints])
-        if ladder is not None:
-            classes.compare(ladder.names)
-        if classes.generation != self._generation:
+        attributes = [constraint.attribute for constraint in query.constraints] if query is not None else []
+        self._node_classes.compare([*attributes, *(ladder.names if ladder is not None else ())])
+        if self._node_classes.generation != self._generation:
             self._void_classes()
 
     def _void_classes(self) -> None:

@@ -29,10 +29,10 @@ class EndedAllocations:
     def note(self, claim: Claim) -> None:
         """Take note of a claim that has lost its devices, in the last version that had them; it may have lost others before.
 
-        A claim is reserved for a gated pod, too (ADR 23): that one cannot run.
+        A pod that is shown behind its gate may run by now: the watch of pods may be later than that of claims.
         """
         consumers = {each.uid for each in claim.reserved_for}
-        if any(self._live(each) and not self._pods[each].gates for each in consumers):
+        if any(map(self._live, consumers)):
             former = self._claims.get(claim.uid)
             self._claims[claim.uid] = claim if former is None else _together(former, claim)
             self._by_name.setdefault((claim.namespace, claim.name), set()).add(claim.uid)

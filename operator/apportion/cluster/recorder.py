@@ -75,8 +75,8 @@ class Recorder:
         self._now = now
         self._queue = EventQueue(most_waiting)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
-        self._reasons: OrderedDict[str, str] = OrderedDict()
-        """That of the last Event recorded about an object, until it is withdrawn."""
+        self._reasons: dict[str, str] = {}
+        """That of the last Event recorded about an object, until it is withdrawn, or its topic is forgotten."""
         self._recorded = asyncio.Event()
         self._budget = EventBudget()
         self._failed: tuple[int, str] = (0, "")
@@ -98,6 +98,7 @@ class Recorder:
 
     def reason(self, key: str) -> str | None:
         """Return the reason of the last Event recorded about an object (UID), as far as is remembered; None: what it said is over."""
+        self._forget()
         return self._reasons.get(key)
 
     def has_written(self, about: About, reason: str) -> bool:
@@ -109,9 +110,6 @@ class Recorder:
     def _record(self, event: Event) -> None:
         topic = self._topic(event)
         self._reasons[event.about.key] = event.reason
-        self._reasons.move_to_end(event.about.key)
-        while len(self._reasons) > MOST_TOPICS:
-            self._reasons.popitem(last=False)
         now = self._clock()
         if event.text == topic.text and now - topic.at < _SILENCE:
             # The text that was written is true again, so one that waits is not.
@@ -133,7 +131,9 @@ class Recorder:
         while self._topics and (
             len(self._topics) > MOST_TOPICS or next(iter(self._topics.values())).used < until
         ):
-            self._topics.popitem(last=False)
+            (key, reason), _ = self._topics.popitem(last=False)
+            if self._reasons.get(key) == reason:
+                del self._reasons[key]
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""

@@ -181,7 +181,8 @@ class Candidates:
             if len(suited) < len(nodes):
                 reasons[what] = len(nodes) - len(suited)
                 allowed = allowed - nodes | suited
-        for reason, nodes in self.neighbours.ruled_out(pod, goes, beside):
+        kept_off = "host port", capacity.without_port(pod)
+        for reason, nodes in (kept_off, *self.neighbours.ruled_out(pod, goes, beside)):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
                 allowed -= nodes

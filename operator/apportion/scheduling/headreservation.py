@@ -4,7 +4,7 @@ In: what was just decided, and what waits. Out: reservations.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from apportion.cluster.snapshot import Snapshot
@@ -29,8 +29,8 @@ class HeadReservation:
         """Start a walk: nobody was refused yet."""
         self._refused.clear()
 
-    def reserve_at_once(self, queued: Queued) -> None:
-        """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around.
+    def reserve_at_once(self, queued: Queued) -> Iterator[None]:
+        """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around. Yields while it is planned.
 
         A place that becomes free during a walk is not for who happens to be refused next.
         """
@@ -45,12 +45,13 @@ class HeadReservation:
         ):
             refused.append(queued)
         while refused and reservations.has_place(refused[0]):
-            self.reserve((refused.popleft(),))
+            yield from self.reserve((refused.popleft(),))
 
-    def reserve(self, waiting: Iterable[Queued]) -> None:
-        """Reserve devices for the first of those that were refused and wait on."""
+    def reserve(self, waiting: Iterable[Queued]) -> Iterator[None]:
+        """Reserve devices for the first of those that were refused and wait on; yields while it is planned."""
         others = [each for each in waiting if _may_wait(each)]
-        for head in self._decider.reservations.renew(others, self._may_have, self._preparing.is_done):
+        made = yield from self._decider.reservations.renew(others, self._may_have, self._preparing.is_done)
+        for head in made:
             if isinstance(head, WaitingDemand):
                 self._decider.refusals.cover(head, None)
 

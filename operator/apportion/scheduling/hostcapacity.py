@@ -8,6 +8,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
@@ -15,6 +16,7 @@ from apportion.cluster.changes import most_changes
 from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import HostPort
 from apportion.scheduling.nodefit import NodeFit
 from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking, total
 
@@ -22,6 +24,22 @@ MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept free on a node for pods that come later."""
+
+    amounts: Resources
+    """Of its resources, `pods` included."""
+    ports: tuple[HostPort, ...] = ()
+
+    def leaves(self, former: "Kept") -> bool:
+        """Say whether it keeps less of anything than `former`."""
+        amounts = former.amounts.items()
+        return not {*former.ports} <= {*self.ports} or any(
+            amount > self.amounts.get(name, 0) for name, amount in amounts
+        )
 
 
 class HostCapacity:
@@ -40,8 +58,8 @@ class HostCapacity:
         self._pods: dict[str, tuple[str, Pod]] = {}
         """Pods that allocations send to a node, by UID."""
         self._promised: dict[str, dict[str, int]] = {}
-        self._kept: dict[str, dict[str, Resources]] = {}
-        """What is kept free on a node for pods that come later, by node and by who keeps it."""
+        self._kept: dict[str, dict[str, Kept]] = {}
+        """By node and by who keeps it."""
         self._taken: dict[str, HostResources] = {}
         self._shared = False
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
@@ -92,16 +110,28 @@ class HostCapacity:
             del self._promised[node], self._taken[node]
         self._changes.add(node, most=most_changes(len(self.nodes)))
 
-    def keep(self, key: str, amounts: Mapping[str, Resources]) -> None:
-        """Keep so much free on nodes for pods that come later, instead of what `key` kept before; nothing ends it."""
+    def keep(self, key: str, nodes: Mapping[str, Kept]) -> None:
+        """Keep something free on nodes for pods that come later, instead of what `key` kept before; nothing ends it."""
         for node in [node for node, kept in self._kept.items() if key in kept]:
             del self._kept[node][key]
             if not self._kept[node]:
                 del self._kept[node]
             self._changes.add(node, most=most_changes(len(self.nodes)))
-        for node, amount in amounts.items():
-            self._kept.setdefault(node, {})[key] = amount
+        for node, kept in nodes.items():
+            self._kept.setdefault(node, {})[key] = kept
             self._changes.add(node, most=most_changes(len(self.nodes)))
+
+    def without_port(self, pod: Pod) -> frozenset[str]:
+        """Return the nodes where a host port that a pod takes is kept for others."""
+        wanted = pod.relations.ports
+        return frozenset(
+            name
+            for name, rows in (self._kept.items() if wanted else ())
+            if any(one.conflicts(port) for kept in rows.values() for port in kept.ports for one in wanted)
+        )
+
+    def _amounts_kept(self, node: str) -> list[Resources]:
+        return [kept.amounts for kept in self._kept.get(node, {}).values()]
 
     @property
     def taken(self) -> Mapping[str, HostResources]:
@@ -112,7 +142,7 @@ class HostCapacity:
     def left(self, node: str, names: Iterable[str]) -> dict[str, int]:
         """Return what a node has left of each of these resources, below zero where it is overcommitted."""
         allocatable, load = self.nodes[node].allocatable, self._load(node)
-        used = load, self._promised.get(node, {}), *self._kept.get(node, {}).values()
+        used = load, self._promised.get(node, {}), *self._amounts_kept(node)
         return {name: allocatable.get(name, 0) - sum([each.get(name, 0) for each in used]) for name in names}
 
     def fitting(
@@ -164,7 +194,7 @@ class HostCapacity:
         if fit.above is not None:
             gone = self._removable(node.name, fit.above)
             load = {name: amount - gone.get(name, 0) for name, amount in load.items()}
-        used = load, self._promised.get(node.name, {}), *self._kept.get(node.name, {}).values()
+        used = load, self._promised.get(node.name, {}), *self._amounts_kept(node.name)
         short = lacking(node, fit.wanted, *used, backed=self._backed)
         return f"too little {short}" if short is not None else None
 
@@ -175,8 +205,7 @@ class HostCapacity:
         node = self.nodes.get(name)
         if node is None:
             return False
-        kept = self._kept.get(name, {}).values()
-        taken = (self._load(name), self._promised.get(name, {}), *kept, *beside)
+        taken = (self._load(name), self._promised.get(name, {}), *self._amounts_kept(name), *beside)
         freed = tuple(freed)
         used = {
             resource: sum([each.get(resource, 0) for each in taken])
@@ -196,7 +225,7 @@ class HostCapacity:
         for name in frozenset().union(*fits):
             node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
             taken, counts = Counter(promised), list[int]()
-            for kept in self._kept.get(name, {}).values():
+            for kept in self._amounts_kept(name):
                 taken.update(kept)
             for shape, nodes in zip(equal, fits, strict=True):
                 count = len(shape) if name in nodes else 0

@@ -46,3 +46,5 @@ class Changed(Generic[K]):
                 yield
             self._left.pop(key, None)
             look(key)
+        if not self._left:
+            self._left = {}

@@ -158,7 +158,7 @@ class QueueWalk:
                 planned_at = self._snapshot.state.moment
             # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
             if readiness in ("ready", "rests"):
-                self._heads.reserve_at_once(each)
+                yield from self._heads.reserve_at_once(each)
             turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
             yield None
         else:
@@ -166,7 +166,7 @@ class QueueWalk:
             if evaluates and unprepared:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
-        self._heads.reserve(waiting)
+        yield from self._heads.reserve(waiting)
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]

@@ -77,6 +77,7 @@ class Reports:
         yield
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch
+            yield from self._snapshot.state.examine()
             for finding in self._snapshot.state.findings():
                 events.broken_pool(self._recorder, finding, self._snapshot)
         yield

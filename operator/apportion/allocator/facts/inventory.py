@@ -153,13 +153,19 @@ class Inventory:
                 if device.consumes:
                     yield device.name, consumption(device)
 
-    def findings(self) -> tuple[Finding, ...]:
-        """Return the errors of all pools, sorted; looks at the nodes that changed since it was last asked for them."""
+    def examine(self) -> Iterator[None]:
+        """Look for errors on the nodes that changed since they were last looked for; yields after each."""
         while self._unexamined:
             name = self._unexamined.pop()
             self._findings.pop(name, None)
             if found := dict.fromkeys(self._examined(name)):
                 self._findings[name] = found
+            yield
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return the errors of all pools, sorted."""
+        for _ in self.examine():
+            pass
         all_found = dict.fromkeys(each for found in self._findings.values() for each in found)
         return tuple(sorted(all_found, key=lambda finding: (finding.object, finding.field, finding.reason)))
 

@@ -82,17 +82,16 @@ class VolumeIndex:
             if each is not None:
                 self._note((each.namespace, each.name))
 
-    def _note(self, claim: tuple[str, str] | None) -> None:
-        """Note what changed about a claim; None: perhaps about all of them."""
-        if claim is None:
-            self.changes.void()
-        else:
-            self.changes.add(claim, most=most_changes(len(self._claims)))
+    def _note(self, claim: tuple[str, str]) -> None:
+        """Note that something about a claim (namespace and name) changed."""
+        self.changes.add(claim, most=most_changes(len(self._claims)))
 
     def _put_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         for each in (old, new):
-            if each is not None:
+            if each is not None and each.claim is not None:
                 self._note(each.claim)
+            elif each is not None:
+                self.changes.void()
         if old is not None:
             self._volumes.pop(old.name, None)
             self._unbound.get(old.storage_class, {}).pop(old.name, None)
@@ -113,7 +112,7 @@ class VolumeIndex:
             self._classes.pop(old.name, None)
         if new is not None:
             self._classes[new.name] = new
-        self._note(None)
+        self.changes.void()
 
     def conditions(self, pod: Pod) -> Iterator[NodeCondition | str]:
         """Yield what the pod's volumes ask of its node; a text where no node can take the pod as things are."""

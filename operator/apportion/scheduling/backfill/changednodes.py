@@ -3,6 +3,9 @@
 In: the logs of snapshot and state, the endings of nodes. Out: the nodes that changed since a pass began, or since a plan was made.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.changes import most_changes
 from apportion.cluster.snapshot import Snapshot
@@ -59,6 +62,15 @@ class ChangedNodes:
         # What we hold and release ourselves changes what others may have.
         for node in touched.union(hosts, states):
             self._log.add(node, most=most_changes(len(snapshot.nodes)))
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Count no node as changed by what is held and released within the block: all of it is put back until its end."""
+        self.follow()
+        try:
+            yield
+        finally:
+            self._states = self._snapshot.state.moment
 
     def by_others_since(self, seen: int) -> frozenset[str] | None:
         """Return the nodes that others changed; None: any may have. `seen`: the `others_end` of then."""

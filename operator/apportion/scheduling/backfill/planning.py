@@ -3,12 +3,15 @@
 In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.found import COUNTED, Found
 from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
@@ -22,14 +25,14 @@ from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
 from apportion.scheduling.backfill.widedevices import WideDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.hostcapacity import HostCapacity, Kept
 from apportion.scheduling.neighbours import are_apart, are_related
 from apportion.scheduling.obstacles import NodeObstacles, Obstacles, holds_devices
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_MEMBERS = 256
-"""Demands of a group for which devices are reserved: planning is not interrupted."""
+"""Demands of a group for which devices are reserved."""
 
 
 def plan(
@@ -41,12 +44,13 @@ def plan(
     now: float,
     only: frozenset[str] | None = None,
     known: Decision | None = None,
+    answers: Found | None = None,
 ) -> ReservationPlan | None:
     """Return where it will fit first, on the nodes of `only`, or on any; None: nowhere, or its group is too large.
 
-    `known`: what it was to get by a plan of which nothing changed that `basis` compares.
+    `known`: what it was to get by a plan of which nothing changed that `basis` compares. `answers`: what was found out by an attempt that was given up.
 
-    Raises BrokenInput if no state could serve a claim as it is written.
+    Raises BrokenInput if no state could serve a claim as it is written, and Unfinished where so much was asked that others should run.
     """
     demands = members_of(head)
     if len(demands) > MOST_MEMBERS:
@@ -66,7 +70,16 @@ def plan(
     ]
     wide = WideDevices(snapshot, queries)
     holders = {node: wide.holders(node) for node in sorted({*(n for each in nodes for n in each)})}
-    rows = {node: endings.of(node, now, others) for node, others in holders.items()}
+    answers = answers or Found(math.inf, keeps=False)
+    rows = {
+        node: answers.of(
+            node,
+            "endings",
+            partial(endings.of, node, now, others),
+            lambda found: COUNTED * len(found.devices),
+        )
+        for node, others in holders.items()
+    }
     return plan_reservation(
         snapshot.state,
         {node: found.devices for node, found in rows.items()},
@@ -77,6 +90,7 @@ def plan(
         prefer=candidates.idle,
         known=known,
         wide=any(holders.values()),
+        found=answers,
     )
 
 
@@ -124,24 +138,28 @@ def awaited(found: ReservationPlan, snapshot: Snapshot) -> list[Pod]:
     return sorted(pods.values(), key=lambda pod: pod.key)
 
 
-def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Resources]:
-    """Return what has to stay free on the nodes of a plan for the pods of its head, beside what becomes free there until they start."""
+def room(found: ReservationPlan, head: Head, snapshot: Snapshot) -> dict[str, Kept]:
+    """Return what has to stay free on the nodes of a plan for the pods of its head: their ports, and of resources what does not become free there until they start."""
     members = members_of(head)
-    wanted: dict[str, Counter[str]] = {}
+    coming: dict[str, list[Pod]] = {}
     ending: dict[str, dict[str, Pod]] = {}
     for place in found.places:
         node = place.decision.node
-        wanted.setdefault(node, Counter()).update(total(unplaced(members[place.member], snapshot)))
+        coming.setdefault(node, []).extend(unplaced(members[place.member], snapshot))
         ending.setdefault(node, {}).update(
             (pod.uid, pod)
             for claim in snapshot.claims_of(place.awaited)
             for pod in snapshot.users(claim)
             if not pod.finished and pod.node in (None, node)
         )
-    lacking = {
-        node: dict(amounts - Counter(total([*ending[node].values()]))) for node, amounts in wanted.items()
+    kept = {
+        node: Kept(
+            dict(Counter(total(pods)) - Counter(total([*ending[node].values()]))),
+            tuple(port for pod in pods for port in pod.relations.ports),
+        )
+        for node, pods in coming.items()
     }
-    return {node: amounts for node, amounts in lacking.items() if amounts}
+    return {node: each for node, each in kept.items() if each.amounts or each.ports}
 
 
 def _member(head: Head, demand: WaitingDemand, candidates: Candidates, snapshot: Snapshot) -> Member:

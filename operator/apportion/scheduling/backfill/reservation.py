@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from apportion.allocator.reservation import ReservationPlan
 from apportion.api.hold import HoldPurpose, hold_key, hold_name
-from apportion.dra.node import Resources
 from apportion.scheduling.backfill.heads import Head, key_of
+from apportion.scheduling.hostcapacity import Kept
 
 STARTED = 5.0
 """Seconds within which a pod starts once it has its devices: by so much it has to end before a reservation begins."""
@@ -34,7 +34,7 @@ class Reservation:
     """When devices were first reserved for it, in seconds since 1970."""
     planned: float
     """When it was last looked for an earlier start elsewhere, by the clock."""
-    room: Mapping[str, Resources] = field(default_factory=dict)
+    room: Mapping[str, Kept] = field(default_factory=dict)
     """What is kept free on its nodes beside devices, by node."""
     compared: Compared | None = None
     """What was known then; None: nothing that counts later."""

@@ -9,21 +9,19 @@ the next leader plans it anew.
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
-import structlog
-
-from apportion.allocator.decision import Decision
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.errors import BrokenInput
 from apportion.scheduling.backfill import reservationevents
+from apportion.scheduling.backfill.attempts import Attempts, Lifted
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, plan, room
+from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
@@ -32,7 +30,6 @@ from apportion.scheduling.waiting import WaitingDemand
 
 REPLANNED = 30.0
 """Seconds after which a reservation is planned anew on all nodes: it may fit earlier elsewhere by now."""
-_log = structlog.get_logger()
 _OTHERS = 50.0
 """Seconds until the next plan for each second of one that led to nothing new."""
 
@@ -56,6 +53,7 @@ class Reservations(ReservedDevices):
         self._endings = NodeEndings(snapshot)
         self.nodes = ChangedNodes(snapshot, self._endings)
         """What changed on nodes."""
+        self._attempts = Attempts(snapshot, candidates, self._endings, self.nodes, clock=clock, now=now)
         self._resumes = 0.0
         """When the next plan on all nodes may be made, by the clock."""
         self._nowhere: dict[str, tuple[int, float]] = {}
@@ -113,8 +111,8 @@ class Reservations(ReservedDevices):
         waiting: Iterable[Head],
         may_have: Callable[[Head], bool],
         is_evaluated: Callable[[WaitingDemand], bool],
-    ) -> list[Head]:
-        """Make the reservation that is due: one plan at most; returns the heads that got their first one.
+    ) -> Generator[None, None, list[Head]]:
+        """Make the reservation that is due: one plan at most; returns the heads that got their first one. Yields where others may run.
 
         `may_have`: whether one of those that wait was refused, and nothing is against a reservation. `is_evaluated`: whether a
         demand's selectors were.
@@ -140,9 +138,10 @@ class Reservations(ReservedDevices):
                 and self._has_slot(head)
                 and all(map(is_evaluated, members_of(head)))
             ):
-                made = self._plan(head)
+                self._attempts.seconds = 0.0
+                made = yield from self._plan(head)
                 if not made:
-                    self._resumes = self._clock() + (self._clock() - began) * _OTHERS
+                    self._resumes = self._clock() + self._attempts.seconds * _OTHERS
                 return made
         return []
 
@@ -169,12 +168,12 @@ class Reservations(ReservedDevices):
         epoch, until = self._nowhere.get(key, (-1, 0.0))
         return epoch != self._epoch() or now >= until
 
-    def _plan(self, head: Head) -> list[Head]:
+    def _plan(self, head: Head) -> Generator[None, None, list[Head]]:
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
         key, asked = key_of(head), self._left_of(head)
         known, own = self._reserved.get(key), circumstances(asked, self._candidates)
         only = self._changed_since(known.compared, known.plan, own) if known is not None else None
-        found = self._planned(asked, only)
+        found = yield from self._planned(asked, only)
         if known is not None:
             known.planned = self._clock()
             if found is not None and is_earlier(found, known.plan):
@@ -217,7 +216,10 @@ class Reservations(ReservedDevices):
         reservation.asked = head
         now = basis(former, head, self._candidates, self._snapshot) if self.reuse else None
         known = former.places[0].decision if now is not None and now == reservation.basis else None
-        found = self._planned(head, former.nodes, known)
+        make = partial(self._attempts.at_once, head, former.nodes, known)
+        found = make(self._without(head, ()))
+        if found is None and (below := self._below(head)):
+            found = make(self._without(head, below))
         if found is None:
             self._keep_or_drop(key, reservation)
             return
@@ -237,26 +239,24 @@ class Reservations(ReservedDevices):
             self.drop(key)
 
     def _planned(
-        self, head: Head, only: frozenset[str] | None, known: Decision | None = None
-    ) -> ReservationPlan | None:
+        self, head: Head, only: frozenset[str] | None
+    ) -> Generator[None, None, ReservationPlan | None]:
         """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
-        own = [each for key, each in self._reserved.items() if key == key_of(head)]
-        ask = partial(plan, head, self._endings, self._candidates, self._snapshot, only=only, known=known)
-        found = self._plan_without([*own, *self._yielding(head)], head, ask)
+        make = partial(self._attempts.in_steps, head, only)
+        found = yield from make(self._without(head, self._yielding(head)))
         below = self._below(head) if found is None else []
-        return self._plan_without([*own, *below], head, ask) if below else found
+        return (yield from make(self._without(head, below))) if below else found
 
-    def _plan_without(
-        self, released: Sequence[Reservation], head: Head, ask: Callable[..., ReservationPlan | None]
-    ) -> ReservationPlan | None:
-        with self._put_back(), self._released(released):
-            try:
-                return ask(now=self._now())
-            except BrokenInput:
-                return None  # it is told when the demand is decided
-            except Exception:  # noqa: BLE001 - whatever it is, it is logged, and nothing is reserved
-                _log.exception("reservation.defect", head=key_of(head))
-                return None
+    def _without(self, head: Head, others: Sequence[Reservation]) -> Lifted:
+        """Return what lets the state show, within a block, less than its own reservation and those of others."""
+        own = [each for key, each in self._reserved.items() if key == key_of(head)]
+
+        @contextmanager
+        def lifted() -> Iterator[None]:
+            with self._put_back(), self._released([*own, *others]):
+                yield
+
+        return lifted
 
     def _yielding(self, head: Head) -> list[Reservation]:
         """Return the reservation that ends if a head gets its first one, because its policy has no place for one more."""
@@ -287,9 +287,7 @@ class Reservations(ReservedDevices):
         kept = room(found, reservation.head, self._snapshot)
         if kept != reservation.room:
             freed = any(
-                amount > kept.get(node, {}).get(resource, 0)
-                for node, amounts in reservation.room.items()
-                for resource, amount in amounts.items()
+                node not in kept or kept[node].leaves(former) for node, former in reservation.room.items()
             )
             reservation.room = kept
             self._capacity.keep(reservation.key, kept)

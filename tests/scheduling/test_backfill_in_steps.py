@@ -1,0 +1,81 @@
+"""A reservation is planned in steps, between which others run; what they change counts."""
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.found import AT_ONCE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.backfill.reservations import REPLANNED
+from tests.observedcluster import GPU, ObservedCluster, request
+from tests.scheduling.longeststep import longest_step
+from tests.scheduling.reserving import Reserving
+from tests.steps import Steps
+
+NODES = 2 * AT_ONCE
+
+
+def _waiting(client: Client) -> Reserving:
+    """Return nodes of two devices on each of two roots, used by pods of which those on one root end first and third; one waits for two devices of one root."""
+    names = [f"n{number:03}" for number in range(NODES)]
+    made = Reserving(client, dict.fromkeys(names, 0))
+    for number, name in enumerate(names):
+        rows = [
+            {"name": f"gpu-{device}", "attributes": {"root": {"string": f"root-{device % 2}"}}}
+            for device in range(4)
+        ]
+        made.world.slice(name, f"{name}-devices", {"devices": rows}, 1)
+        for device in range(4):
+            _runs(made.world, name, device, f"{60 * (device + 1) + number}m")
+    one_root = {"requests": ["gpu"], "matchAttribute": f"{GPU}/root"}
+    made.comes("head", wanted=[request("gpu", count=2)])
+    claim = made.claim_of("head")
+    claim["spec"]["devices"]["constraints"] = [one_root]
+    made.world.see(CLAIMS, claim)
+    return made
+
+
+def _runs(world: ObservedCluster, node: str, device: int, runtime: str) -> None:
+    name = f"{node}-{device}"
+    pod = world.pod(name, name, spec={"nodeName": node})
+    running = {"phase": "Running", "startTime": world.time()}
+    pod["metadata"]["annotations"] = {MAX_RUNTIME: runtime}
+    world.see(PODS, pod | {"status": running})
+    consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+    world.allocate(world.claim(name), node, f"gpu-{device}", reservedFor=[consumer])
+
+
+async def test_a_plan_asks_about_some_nodes_at_once(unanswered: Client) -> None:
+    """It asks about each first: after two of its pods there are two devices, but not on one root."""
+    made = _waiting(unanswered)
+    longest = longest_step(made.cycle, decide)
+    assert made.reserved == {"head": (["n000"], 3 * 3600)}
+    assert longest <= AT_ONCE + 1
+
+
+async def test_devices_that_come_free_while_it_is_planned_count(unanswered: Client) -> None:
+    """On a node that was asked about before."""
+    made = _waiting(unanswered)
+    planning, given_up = made.cycle._pass(longest=1e9, evaluates=False), False
+    more = True
+    while more:
+        with Steps(only=decide) as asked:
+            more = next(planning, planning) is not planning
+        if asked.count >= AT_ONCE // 2 and not given_up:
+            given_up = True
+            for device in (0, 2):
+                made.world.gone(PODS, made.world.pod(f"n003-{device}"))
+                made.world.gone_claim(f"n003-{device}")
+    assert given_up
+    assert made.reserved == {"head": (["n003"], 0)}
+
+
+async def test_half_a_minute_later_only_the_reserved_node_is_asked_about(unanswered: Client) -> None:
+    """Nothing changed elsewhere. The nodes where a plan let pods end for a moment counted as changed: the next one asked about them again."""
+    made = _waiting(unanswered)
+    made.passes(REPLANNED + 1)
+    reserved = made.reserved
+    with Steps(only=decide) as asked:
+        made.passes(REPLANNED + 1)
+        made.passes()
+    assert asked.count <= 2
+    assert made.reserved.keys() == reserved.keys()
