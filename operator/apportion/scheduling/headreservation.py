@@ -40,8 +40,8 @@ class HeadReservation:
         refused = self._refused.setdefault(id(queue), deque())
         if (
             len(refused) < queue.most_reserved
-            and reservations.is_candidate(queued)
             and self._is_refused(queued)
+            and reservations.is_candidate(queued)
         ):
             refused.append(queued)
         while refused and reservations.has_place(refused[0]):
