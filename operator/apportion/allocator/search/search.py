@@ -7,6 +7,7 @@ the first dead end, in each step. None of this removes a solution.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from apportion.allocator.bits import bits
@@ -14,7 +15,7 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import MOST_RESULTS, ErrorCause, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates, candidate_rows
-from apportion.allocator.search.feasibility import CountedRequest, possible
+from apportion.allocator.search.feasibility import Feasibility
 from apportion.allocator.search.interchangeable import Interchangeability
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pick
@@ -67,9 +68,13 @@ class Search(PartialSolution):
             for candidates in row
         )
 
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility(self)
+
     def run(self) -> tuple[Pick, ...] | None:
         """Return the picks, or None if there is no solution. Raises NodeError and OutOfBudget."""
-        if not self.exact_order and not self._feasible(0, narrow=True):
+        if not self.exact_order and not self._feasibility.possible(0, narrow=True):
             return None
         return tuple(self.picks) if self._slot(0) else None
 
@@ -111,7 +116,7 @@ class Search(PartialSolution):
             if not self.take(number, candidates, claim, index):
                 continue
             allowed &= ~(1 << index)
-            feasible = self._interchangeability is None or self._feasible(
+            feasible = self._interchangeability is None or self._feasibility.possible(
                 number, (candidates, left - 1, allowed)
             )
             if feasible and self._pick(number, candidates, claim, left - 1, allowed):
@@ -173,42 +178,6 @@ class Search(PartialSolution):
         if self._interchangeability is None or self.exact_order:
             return None
         return number, tuple(sorted(self.counts.items())), self._interchangeability.state()
-
-    def _feasible(
-        self, number: int, current: tuple[Candidates, int, int] | None = None, *, narrow: bool = False
-    ) -> bool:
-        """Compare counts. False only if the slots from `number` on cannot be served."""
-        requests = []
-        first = number
-        if current is not None:
-            candidates, left, allowed = current
-            claim = self.query.slots[number].claim
-            if left:
-                requests.append(
-                    CountedRequest.of(self.open(candidates, claim) & allowed, left, (candidates,), self.view)
-                )
-            first = number + 1
-        for later in range(first, len(self.candidate_rows)):
-            row = self.candidate_rows[later]
-            if any(candidates.everything is not None for candidates in row):
-                continue
-            claim = self.query.slots[later].claim
-            masks = [(self.open(candidates, claim), candidates) for candidates in row]
-            able = [(mask, candidates) for mask, candidates in masks if mask.bit_count() >= candidates.count]
-            if not able:
-                return False
-            union = 0
-            for mask, _ in able:
-                union |= mask
-            requests.append(
-                CountedRequest.of(
-                    union,
-                    min(candidates.count for _, candidates in able),
-                    [candidates for _, candidates in able],
-                    self.view,
-                )
-            )
-        return possible(requests, self.constraints, self.view, self.states, narrow=narrow)
 
 
 def solve(
