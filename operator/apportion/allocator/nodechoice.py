@@ -13,7 +13,7 @@ from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.hostranking import Candidate, HostRanking, Rate, Rated
-from apportion.allocator.nodeoutcomes import NodeOutcomes
+from apportion.allocator.nodesteps import NodeSteps
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
@@ -32,7 +32,7 @@ MANY_BARRED = 8
 
 
 @dataclass(slots=True)
-class NodeChoice(NodeOutcomes):
+class NodeChoice(NodeSteps):
     """One call of `allocate`, with the outcomes that only this demand has."""
 
     learned: LeastFragmentation | None
@@ -88,7 +88,7 @@ class NodeChoice(NodeOutcomes):
         ranking = self.ranking
         while (found := ranking.best()) is not None and not found[1].has_picks:
             name = found[0]
-            searched = self.solve(name) if ranking.shared else self.by_node(has_picks=True)(name)
+            searched = self.solve(name) if ranking.shared else self.by_node(searched=True)(name)
             ranking.correct(name, searched)
         return found
 

@@ -25,6 +25,8 @@ class Candidates:
     count: int
     errors: Mapping[int, ErrorCause]
     """Devices on which a selector fails, or the requested capacity cannot be computed."""
+    failing: int = 0
+    """The same devices as a mask."""
     everything: tuple[int, ...] | None = None
     """Mode All: all matching devices, held or not; None for mode ExactCount."""
 
@@ -62,9 +64,9 @@ def _exact(
         mask &= ~view.exclusive
     if view.features.consumable_capacity:
         mask, errors = _capacity(view, alternative, mask, errors)
-    return Candidates(
-        alternative, where[1], mask & view.tolerating(alternative.tolerations), alternative.count, errors
-    )
+    failing = sum([1 << index for index in errors]) if errors else 0
+    mask &= view.tolerating(alternative.tolerations)
+    return Candidates(alternative, where[1], mask, alternative.count, errors, failing)
 
 
 def _everything(
@@ -90,7 +92,7 @@ def _everything(
     usable &= view.tolerating(alternative.tolerations) & ~excluded
     if not alternative.admin:
         usable &= ~view.exclusive
-    return Candidates(alternative, where[1], usable, len(devices), {}, devices)
+    return Candidates(alternative, where[1], usable, len(devices), {}, everything=devices)
 
 
 def _capacity(

@@ -12,6 +12,11 @@ from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.constraints import ConstraintState
 from apportion.allocator.search.partial import PartialSolution
 
+LOOKS_TO_OPEN = 8
+"""What it takes to find the devices that an alternative may take, in looks at a mask."""
+LOOKS_AT_GROUP = 4
+"""What it takes to ask a counter group how many devices fit together."""
+
 
 @dataclass(slots=True)
 class CountedRequest:
@@ -92,7 +97,7 @@ class Feasibility:
 
     def _looks(self, requests: Sequence[CountedRequest]) -> int:
         """Return how many masks `_enough` looks at."""
-        return len(requests) * (len(requests) + len(self._search.view.groups))
+        return len(requests) * (len(requests) + LOOKS_AT_GROUP * len(self._search.view.groups))
 
     def _requests(
         self, number: int, current: tuple[Candidates, int, int] | None
@@ -119,7 +124,7 @@ class Feasibility:
                 count = candidates.count if constraints is None else min(count, candidates.count)
                 constraints = covering if constraints is None else constraints & covering
                 admin |= candidates.alternative.admin
-            self.looked += len(alternatives.row)
+            self.looked += LOOKS_TO_OPEN * len(alternatives.row)
             if constraints is None:
                 return None
             requests.append(
@@ -144,7 +149,7 @@ class Feasibility:
             if not covered:
                 continue
             if constraint.distinct:
-                self.looked += len(constraint.values)
+                self.looked += min(len(constraint.values), sum([request.total for request in covered]))
                 if not _distinct(covered, constraint):
                     return False
             elif not constraint.chosen or len(constraint.live) > 1:
