@@ -13,7 +13,7 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, A, claim, cluster, device_request
+from tests.allocator.builders import GPU, A, claim, cluster, device, device_request, device_slice
 from tests.allocator.hardsearches import distinct_claim, easy_node, hard_node, preferring_claim
 from tests.steps import Steps, steps
 
@@ -107,3 +107,19 @@ def test_a_node_behind_a_hard_one_is_found() -> None:
     assert found is not None
     assert found.node == "z"
     assert tried.count == 0
+
+
+def test_a_claim_that_reads_what_each_node_has_of_its_own_is_searched_node_by_node() -> None:
+    """All nodes were searched in one decision, at each new text."""
+    names = [f"n{number:02d}" for number in range(60)]
+    nodes = [
+        device_slice(name, name, [device("d", attributes={"uuid": {"string": f"GPU-{name}"}})])
+        for name in names
+    ]
+    state = cluster(*nodes, nodes=names)
+    selector = {"cel": {"expression": f'{A}.uuid != "GPU-n00"'}}
+    demand = Demand((claim("c", device_request(selectors=[selector])),))
+    assert len([*catching_up(state, demand, Terms())]) == len(names)
+    found = decide(state, demand)
+    assert found is not None
+    assert found.node == "n01"

@@ -66,7 +66,7 @@ def decide(
 def catching_up(
     state: State, demand: Demand, terms: Terms, *, prefer: Mapping[DeviceId, int] | None = None
 ) -> Iterator[None]:
-    """Search the nodes that `decide` would search for several devices, and keep what was found.
+    """Search the nodes that `decide` would search for a demand that `is_slow`, and keep what was found.
 
     Yields after each, and after each slice of a search that takes long; a step takes up to some hundredths of a second. All other searches take less than
     a thousandth, and none is made here. The state may change in between. Raises BrokenInput as `decide` does.
@@ -93,12 +93,15 @@ def catching_up(
 
 
 def is_slow(state: State, demand: Demand, terms: Terms) -> bool:
-    """Say whether the search of a node for a demand may take some hundredths of a second: for several devices, or where a ladder compares them.
+    """Say whether the searches for a demand may take some hundredths of a second: for several devices, where a ladder compares them, or on each node of its own.
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
     query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
-    return query.most > 1 or _ladder(query, terms) is not None
+    if query.most > 1 or _ladder(query, terms) is not None:
+        return True
+    state.settle(query)
+    return not state.query_cache.shared(query)
 
 
 def serving(state: State, demand: Demand) -> frozenset[str]:

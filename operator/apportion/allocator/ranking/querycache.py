@@ -131,6 +131,10 @@ class QueryCache:
         if len(self._rankings) > MOST_QUERIES:
             self._rankings.popitem(last=False)
 
+    def reads_own(self, text: str) -> bool:
+        """Say whether a selector reads what differs from node to node, so that it is evaluated on each node."""
+        return not self._node_classes.covers([self.selectors(text).reads])
+
     def has_compiled(self, text: str) -> bool:
         """Say whether the results of a selector are kept, and so its program."""
         return text in self._results
