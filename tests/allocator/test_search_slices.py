@@ -15,6 +15,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, A, claim, cluster, device, device_request, device_slice
 from tests.allocator.hardsearches import distinct_claim, easy_node, hard_node, preferring_claim
+from tests.allocator.test_explanation_work import many_requests, unlike_nodes
 from tests.steps import Steps, steps
 
 MOST_CALLS = 200_000
@@ -123,3 +124,13 @@ def test_a_claim_that_reads_what_each_node_has_of_its_own_is_searched_node_by_no
     found = decide(state, demand)
     assert found is not None
     assert found.node == "n01"
+
+
+@pytest.mark.slow
+def test_the_capacity_of_many_devices_is_not_compared_in_one_step() -> None:
+    """For each alternative of a claim on each device, before the first of them is tried."""
+    state, demand = unlike_nodes(1, 128), Demand((many_requests(31, 8, shares=True),))
+    # Long selectors are compiled beforehand.
+    for text in state.queries.of(demand.claims, state.classes, state.features).texts:
+        state.selectors(text)
+    assert max(calls_of_each_step(state, demand, Terms())) < MOST_CALLS / 2

@@ -283,7 +283,7 @@ class NodeChoice(NodeSteps):
 
     def _own_error(self, name: str, outcome: Outcome) -> NodeError:
         """Return the error of this node; the kept one may name devices of another node of its state."""
-        own = outcome if name in self.special else self.solve(name)
+        own = outcome if name in self.special or not self.ranking.shared else self.solve(name)
         if not isinstance(own, NodeError):  # nodes of one state have equal outcomes
             raise TypeError(f"node {name} answered {own} where one of the same state failed")
         return own

@@ -10,7 +10,7 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.allowance import FULL, SLICE, Allowance, Paused
-from apportion.allocator.search.candidates import candidate_rows
+from apportion.allocator.search.candidates import candidate_slots
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.search.partial import OutOfBudget, Pick
 from apportion.allocator.search.search import Search, SearchStrategy
@@ -55,7 +55,7 @@ def _slices(
     excluded: int,
 ) -> Generator[None, None, Outcome]:
     try:
-        rows = candidate_rows(view, query, selectors, excluded)
+        rows = yield from candidate_slots(view, query, selectors, excluded)
         search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
         picks = yield from search.slices()
     except NodeError as error:
