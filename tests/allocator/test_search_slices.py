@@ -7,6 +7,7 @@ import pytest
 from apportion.allocator.allocate import catching_up, decide
 from apportion.allocator.closeness.ladder import DEFAULT
 from apportion.allocator.demand import Demand
+from apportion.allocator.preparation import Preparation, is_costly
 from apportion.allocator.search.partial import PartialSolution
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
@@ -130,7 +131,9 @@ def test_a_claim_that_reads_what_each_node_has_of_its_own_is_searched_node_by_no
 def test_the_capacity_of_many_devices_is_not_compared_in_one_step() -> None:
     """For each alternative of a claim on each device, before the first of them is tried."""
     state, demand = unlike_nodes(1, 128), Demand((many_requests(31, 8, shares=True),))
-    # Long selectors are compiled beforehand.
-    for text in state.queries.of(demand.claims, state.classes, state.features).texts:
-        state.selectors(text)
+    # Many selectors are evaluated beforehand.
+    query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+    assert is_costly(state, query)
+    for _ in Preparation(state, query, 1_000_000).steps():
+        pass
     assert max(calls_of_each_step(state, demand, Terms())) < MOST_CALLS / 2

@@ -1,6 +1,7 @@
 """Preparation: a query's long selectors, compiled, and its costly ones, evaluated on every device, before the query is first asked, within a budget.
 
-Costly is a selector one evaluation of which may take long, and on many nodes any that reads what each of them has of its own: no two share results.
+Costly is a selector one evaluation of which may take long, on many nodes any that reads what each of them has of its own, as no two share results, and each of a
+query that has many.
 
 In: a state, a query. Out: kept results, which the allocator then finds, so that no allocation waits for them; or an Excess,
 when the evaluations cost more than the budget. The API bounds what one evaluation may spend (a million units, a fifth of a
@@ -24,6 +25,8 @@ AT_ONCE = 2000
 """Characters of selectors that are compiled while a demand is decided: a twentieth of a second."""
 MANY = 48
 """Nodes on which a selector that reads what differs from node to node is evaluated while a demand is decided."""
+FEW = 8
+"""Selectors of one query that are evaluated on all node classes while a demand is decided."""
 FAILED = 200
 """Cost units of an evaluation that fails, and is made twice for the error: 0.04 ms."""
 Work: TypeAlias = Callable[[], None]
@@ -60,6 +63,12 @@ class Preparation:
         for text in self.query.texts:
             self.state.selectors(text)
             yield None
+        self.state.settle()
+        if len(self.query.texts) > FEW:
+            for view in self.state.query_cache.samples():
+                for alternative in dict.fromkeys(self.query.alternatives):
+                    view.selected(alternative, self.state.selectors)
+                    yield None
         costly = costly_texts(self.state, self.query)
         for slot, row in enumerate(self.query.slots):
             for number, alternative in enumerate(row.alternatives):
@@ -156,5 +165,5 @@ def costly_texts(state: State, query: Query) -> frozenset[str]:
 
 
 def is_costly(state: State, query: Query) -> bool:
-    """Say whether the query has a selector that is evaluated on every device beforehand."""
-    return bool(costly_texts(state, query))
+    """Say whether selectors of the query are evaluated beforehand."""
+    return len(query.texts) > FEW or bool(costly_texts(state, query))
