@@ -18,7 +18,7 @@ EXAMINED = 128
 """Nodes examined for one explanation; about 10 ms."""
 LOOKS = 8
 """What it takes to check one request on a node, in looks at one device's capacity."""
-MOST_LOOKS = 4 * LOOKS * EXAMINED
+LOOKS_IN_ALL = 4 * LOOKS * EXAMINED
 """Looks for one explanation, if more than one node is examined; about 20 ms."""
 MOST_GROUPS = 8
 """Groups of nodes reported."""
@@ -83,7 +83,7 @@ def _most_examined(state: State, named: NamedQuery, names: Sequence[str]) -> int
     """Return how many nodes are examined: fewer where many requests differ, each of which is checked, by capacity on each device."""
     devices = len(state.view(names[0]).devices) if names else 0
     looks = sum([LOOKS + bool(each.capacity) * devices for each in set(named.query.alternatives)])
-    return max(1, min(EXAMINED, MOST_LOOKS // looks))
+    return max(1, min(EXAMINED, LOOKS_IN_ALL // looks))
 
 
 def _kept_diagnosis(

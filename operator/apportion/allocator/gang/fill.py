@@ -78,11 +78,14 @@ class GangFill:
                 self.asked += 1
                 demand = self._demand(index, nodes)
                 if demand is not None and self._is_slow(index, demand):
-                    yield from self._search(index, demand)
-                    for lost in reversed(placed.drop_lost()):
+                    paused = False
+                    for _ in self._search(index, demand):
+                        paused = True
+                        yield
+                    for lost in reversed(placed.drop_lost()) if paused else ():
                         served -= members[lost].pods
                         waiting.appendleft(lost)
-                    demand = self._demand(index, nodes)
+                    demand = self._demand(index, nodes) if paused else demand
                 decision = self._decision(index, demand)
                 if demand is not None and decision is not None:
                     placed.put(index, demand, decision)
