@@ -69,9 +69,12 @@ def test_a_search_ends_though_its_node_changes_at_each_step() -> None:
     for number in count():
         if next(searches, searches) is searches:
             break
-        assert number < 50
-        state.hold(f"ns/{number}", [DeviceResult("r", DeviceId(GPU, "n1", f"d{number}"))])
-    assert number > 2
+        assert number < 400
+        if number % 2:
+            state.release("ns/other")
+        else:
+            state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", f"d{number % 100}"))])
+    assert number > 40
     with Steps(only=PartialSolution.take) as tried:
         assert decide(state, demand) is None
     assert tried.count < 500

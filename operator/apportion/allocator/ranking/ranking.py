@@ -76,10 +76,10 @@ class Ranking(ABC):
     def allowance(self, *, pauses: bool) -> Allowance:
         """Return what the next search of a node may do.
 
-        All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs. A search
-        that was dropped counts as one: where all nodes change all the time, the next ones end nevertheless.
+        All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs. Slices of searches
+        that were dropped count, too: where all nodes change all the time, the next ones end nevertheless.
         """
-        given_up = self._exhausted + self._paused.dropped
+        given_up = self._exhausted + self._paused.given_up
         return Allowance(max(STEPS // (1 + given_up) ** 2, LEAST_STEPS), self._paused, pauses)
 
     def counted(self, outcome: Outcome) -> Outcome:

@@ -26,8 +26,15 @@ class PausedSearch:
     key: object = None
     """What it depends on: it goes on only where this is the same."""
     slices: Generator[None, None, Outcome] | None = None
+    done: int = 0
+    """How many slices of it were done."""
     dropped: int = 0
-    """How many were dropped, because what they depend on changed before they ended."""
+    """Slices of searches that were dropped, because what they depend on changed before they ended; half of them are forgotten whenever one ends."""
+
+    @property
+    def given_up(self) -> int:
+        """How many whole searches that makes."""
+        return self.dropped * SLICE // STEPS
 
     def take(self, key: object) -> Generator[None, None, Outcome] | None:
         """Return the search with this key, and keep it no more."""
@@ -36,10 +43,18 @@ class PausedSearch:
             self.key = self.slices = None
         return found
 
-    def put(self, key: object, slices: Generator[None, None, Outcome]) -> None:
-        """Keep a search."""
-        self.dropped += self.slices is not None
+    def put(self, key: object, slices: Generator[None, None, Outcome], *, goes_on: bool) -> None:
+        """Keep a search that paused. `goes_on`: it did so before."""
+        if goes_on:
+            self.done += 1
+        else:
+            self.dropped += self.done if self.slices is not None else 0
+            self.done = 1
         self.key, self.slices = key, slices
+
+    def ended(self) -> None:
+        """Learn that a search ended that had paused."""
+        self.dropped //= 2
 
 
 class Allowance(NamedTuple):
