@@ -9,7 +9,7 @@ from apportion.allocator.allocate import allocate, catching_up, decide
 from apportion.allocator.closeness.ladder import DEFAULT
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.search.search import solve
+from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult

@@ -10,7 +10,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.queue import allocate_queue, queue_steps
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.search.search import solve
+from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
 from apportion.allocator.tentative import Tentative
 from apportion.allocator.terms import Terms

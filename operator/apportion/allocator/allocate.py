@@ -16,8 +16,8 @@ from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import NamedQuery, Query
+from apportion.allocator.search.allowance import STEPS
 from apportion.allocator.search.scorer import Scorer, Strategy
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.allocator.strategies.stateless import STATELESS
 from apportion.allocator.terms import DEFAULT_TERMS, Terms
@@ -66,33 +66,42 @@ def decide(
 def catching_up(
     state: State, demand: Demand, terms: Terms, *, prefer: Mapping[DeviceId, int] | None = None
 ) -> Iterator[None]:
-    """Search the nodes that `decide` would search for devices which a ladder draws together, and keep what was found.
+    """Search the nodes that `decide` would search for a demand that `is_slow`, and keep what was found.
 
-    Yields after each, which takes up to some hundredths of a second; all other searches take less than a thousandth, and none is made here. The
-    state may change in between. Raises BrokenInput as `decide` does.
+    Yields after each, and after each slice of a search that takes long; a step takes up to some hundredths of a second. All other searches take less than
+    a thousandth, and none is made here. The state may change in between. Raises BrokenInput as `decide` does.
     """
-    if not draws_together(state, demand, terms):
+    if not is_slow(state, demand, terms):
         return
-    choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+
+    def now() -> NodeChoice:
+        return _choice(state, demand, terms, prefer, reuse=True, steps=STEPS, pauses=True)
+
+    choice = now()
     for name, devices in choice.singled_out().items():
-        if choice.advance_on(name, devices):
+        is_paused = True
+        while is_paused and choice.advance_on(name, devices):
+            is_paused = choice.paused
             yield
-            choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+            choice = now()
     # What changes meanwhile adds searches: the rest is for `decide`.
-    for _ in range(len(state.names())):
-        if not choice.advance():
-            return
+    left = len(state.names())
+    while left and choice.advance():
+        left -= not choice.paused
         yield
-        choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+        choice = now()
 
 
-def draws_together(state: State, demand: Demand, terms: Terms) -> bool:
-    """Say whether a ladder draws devices of a demand together, so that the search of a node may take some hundredths of a second.
+def is_slow(state: State, demand: Demand, terms: Terms) -> bool:
+    """Say whether the searches for a demand may take some hundredths of a second: for several devices, where a ladder compares them, or on each node of its own.
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
     query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
-    return _ladder(query, terms) is not None
+    if query.most > 1 or _ladder(query, terms) is not None:
+        return True
+    state.settle(query)
+    return not state.query_cache.shared(query)
 
 
 def serving(state: State, demand: Demand) -> frozenset[str]:
@@ -111,6 +120,7 @@ def _choice(
     *,
     reuse: bool,
     steps: int,
+    pauses: bool = False,
 ) -> NodeChoice:
     own = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
     ladder = _ladder(own, terms)
@@ -138,6 +148,7 @@ def _choice(
         prefer or {},
         reuse,
         steps,
+        pauses,
         learned,
     )
 

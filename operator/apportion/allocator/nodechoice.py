@@ -7,18 +7,21 @@ Outcomes are kept in the ranking, except those that depend on this demand alone 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Self
 
 from apportion.allocator.decision import Refusal, Verdict
-from apportion.allocator.explain.explain import EXAMINED, explain
+from apportion.allocator.explain.explain import EXAMINED, MOST_GROUPS, explain
 from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.hostranking import Candidate, HostRanking, Rate, Rated
-from apportion.allocator.nodeoutcomes import NodeOutcomes
+from apportion.allocator.nodesteps import NodeSteps
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.ranking.ranking import SortKey, sort_key, with_cost
+from apportion.allocator.ranking.ranking import LEAST_STEPS, SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
+from apportion.allocator.search.allowance import Allowance
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
+from apportion.allocator.search.solve import solve
 from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MANY_SHORT = 4
@@ -32,7 +35,7 @@ MANY_BARRED = 8
 
 
 @dataclass(slots=True)
-class NodeChoice(NodeOutcomes):
+class NodeChoice(NodeSteps):
     """One call of `allocate`, with the outcomes that only this demand has."""
 
     learned: LeastFragmentation | None
@@ -88,7 +91,7 @@ class NodeChoice(NodeOutcomes):
         ranking = self.ranking
         while (found := ranking.best()) is not None and not found[1].has_picks:
             name = found[0]
-            searched = self.solve(name) if ranking.shared else self.by_node(has_picks=True)(name)
+            searched = self.solve(name) if ranking.shared else self.by_node(searched=True)(name)
             ranking.correct(name, searched)
         return found
 
@@ -246,13 +249,13 @@ class NodeChoice(NodeOutcomes):
     def _refusal(self) -> Refusal:
         names = sorted(self.names())
         outcomes = self._exceptional(names)
-        errors = [name for name, outcome in outcomes.items() if isinstance(outcome, NodeError)]
+        errors = {name: found for name, found in outcomes.items() if isinstance(found, NodeError)}
         if errors and all(
             isinstance(outcomes.get(name), NodeError) or not self.state.view(name).devices for name in names
         ):
-            raise self._own_error(errors[0], outcomes[errors[0]]).as_broken_input(self.named.names)
-        for name in errors[:EXAMINED]:
-            outcomes[name] = self._own_error(name, outcomes[name])
+            raise self._own_error(*next(iter(errors.items()))).as_broken_input(self.named.names)
+        for name, error in islice(errors.items(), MOST_GROUPS):
+            outcomes[name] = self._own_error(name, error)
         verdict: Verdict = "none"
         # By identity: comparing thousands of outcomes by value would take longer than the rest.
         verdicts = set(map(id, outcomes.values()))
@@ -281,12 +284,13 @@ class NodeChoice(NodeOutcomes):
     def _keys(self) -> tuple[str, ...]:
         return tuple([claim.key for claim in self.demand.claims])
 
-    def _own_error(self, name: str, outcome: Outcome) -> NodeError:
-        """Return the error of this node; the kept one may name devices of another node of its state."""
-        own = outcome if name in self.special else self.solve(name)
-        if not isinstance(own, NodeError):  # nodes of one state have equal outcomes
-            raise TypeError(f"node {name} answered {own} where one of the same state failed")
-        return own
+    def _own_error(self, name: str, error: NodeError) -> NodeError:
+        """Return the error of this node, where few steps reach it; the kept one may name devices of another node of its state."""
+        if name in self.special or not self.ranking.shared:
+            return error
+        state, scorer = self.state, self.ranking.scorer
+        own = solve(state.view(name), self.query, scorer, state.selectors, Allowance(LEAST_STEPS))
+        return own if isinstance(own, NodeError) else error
 
     def _first(self, names: Iterable[str]) -> tuple[str, Solved] | None:
         for name in names:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from apportion.allocator.demand import Demand
 from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.ranking.rankedstates import RankedStates
+from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
+from apportion.allocator.search.allowance import Allowance
 from apportion.allocator.search.outcome import Outcome, Solved
-from apportion.allocator.search.search import solve
+from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 
@@ -48,11 +49,15 @@ class NodeOutcomes:
     reuse: bool
     """Whether shortcuts, estimates and kept outcomes are used; else every node is searched."""
     steps: int
+    pauses: bool
+    """Whether searches pause after a slice, with `Paused`."""
 
     def by_state(self) -> Callable[[str], Outcome]:
         """Return the function that computes the outcome of a node's state by the name of one of its nodes."""
         if self.ranking.scorer.reads is None or self.state.class_count <= FEW_CLASSES:
-            return outcomes_by_state(self.state, self.node_states, self.ranking, self.query)
+            return outcomes_by_state(
+                self.state, self.node_states, self.ranking, self.query, pauses=self.pauses
+            )
         return self._outcome_of_state
 
     def _outcome_of_state(self, name: str) -> Outcome:
@@ -67,21 +72,21 @@ class NodeOutcomes:
             else None
         )
         if observable is None:
-            return _outcome(ranking, query, view, state.selectors, node_state)
+            return _outcome(ranking, query, view, state.selectors, node_state, self.pauses)
         key = observable, view.holdings
         found = ranking.observed.get(key)
         if found is None:
-            found = _outcome(ranking, query, view, state.selectors, node_state)
+            found = _outcome(ranking, query, view, state.selectors, node_state, self.pauses)
             # An error names the node's own device.
             if not isinstance(found, NodeError):
                 ranking.observed[key] = found
         return found
 
-    def by_node(self, *, has_picks: bool = False) -> Callable[[str], Outcome]:
+    def by_node(self, *, searched: bool = False) -> Callable[[str], Outcome]:
         """Return the function that computes the outcome of a node by its name. Hot path: all it needs is local.
 
         Nodes of one state on which the same devices match share an outcome, unless the query may observe more on them.
-        `has_picks`: outcomes are searched, not estimated.
+        `searched`: outcomes are searched, not estimated.
         """
         if not self.reuse:
             return self.solve
@@ -106,8 +111,8 @@ class NodeOutcomes:
                 matched = view.matched(query, selectors)
             key = None if matched is None else (state_of(name), matched)
             found = observed.get(key) if key is not None else None
-            if found is None or (has_picks and isinstance(found, Solved) and not found.has_picks):
-                estimate = None if has_picks else scorer.estimate(view, query, selectors)
+            if found is None or (searched and not has_picks(found)):
+                estimate = None if searched else scorer.estimate(view, query, selectors)
                 found = estimate or solve(name)
                 # An error names the node's own device.
                 if key is not None and not isinstance(found, NodeError):
@@ -133,15 +138,18 @@ class NodeOutcomes:
             if found is not None:
                 return found
         ranking, reuse = self.ranking, self.reuse
-        steps = ranking.steps() if reuse else self.steps
-        found = solve(view, query, scorer, selectors, steps=steps, prefer=prefer, excluded=excluded)
+        allowance = ranking.allowance(pauses=self.pauses) if reuse else Allowance(self.steps)
+        found = solve(view, query, scorer, selectors, allowance, prefer=prefer, excluded=excluded)
         return ranking.counted(found) if reuse else found
 
     def searched(self, name: str) -> Outcome:
         """Return the outcome of one node with its picks; nodes of one state share it where they have equal ones."""
         ranking = self.ranking
-        if not ranking.shared or not self.reuse:
+        if not self.reuse:
             return self.solve(name)
+        if not ranking.shared:
+            current = ranking.current(name) if isinstance(ranking, RankedNodes) else None
+            return current if current is not None and has_picks(current) else self.solve(name)
         node_state = self.node_states.of(name)
         found = ranking.searched.get(node_state)
         if found is None:
@@ -160,7 +168,7 @@ class NodeOutcomes:
                     found.setdefault(name, []).append(device)
         return found
 
-    def _own(self, name: str, devices: Iterable[DeviceId]) -> tuple[dict[int, int], int]:
+    def own(self, name: str, devices: Iterable[DeviceId]) -> tuple[dict[int, int], int]:
         """Return those of a node's devices that are preferred and match some request, with their bonus, and those that are excluded."""
         view, prefer = self.state.view(name), self.prefer
         found = [(index, device) for device in devices if (index := view.find(device)) is not None]
@@ -172,10 +180,10 @@ class NodeOutcomes:
         usable = {index: bonus for index, bonus in sorted(preferred.items()) if matching >> index & 1}
         return usable, sum(1 << index for index in barred)
 
-    def _own_by_node(self) -> dict[str, tuple[dict[int, int], int]]:
+    def own_by_node(self) -> dict[str, tuple[dict[int, int], int]]:
         """Return the same of all nodes that have such devices."""
         named = self.singled_out().items()
-        return {name: own for name, devices in named if any(own := self._own(name, devices))}
+        return {name: own for name, devices in named if any(own := self.own(name, devices))}
 
     def preferred(self, view: NodeView) -> dict[int, int]:
         """Return the preferred devices of a node with their bonus."""
@@ -190,7 +198,7 @@ class NodeOutcomes:
 
     def special_outcomes(self) -> dict[str, Outcome]:
         """Return the outcomes of nodes on which this demand prefers or excludes devices."""
-        special = {name: self._solve_special(name, *own) for name, own in self._own_by_node().items()}
+        special = {name: self.solve_special(name, *own) for name, own in self.own_by_node().items()}
         few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
         if few and self.ranking.is_new:
             # For a few nodes a new query is not worth the outcomes of all nodes.
@@ -198,37 +206,16 @@ class NodeOutcomes:
                 special[name] = self.searched(name)
         return special
 
-    def advance(self) -> bool:
-        """Search one of the nodes that the demand needs searched, where it singles out no devices, and keep the outcome; False: there is none, or nothing is kept."""
-        ranking, nodes = self.ranking, self.demand.nodes
-        if not isinstance(ranking, RankedStates):
-            return False
-        if nodes is None or len(nodes) > FEW_NODES or not ranking.is_new:
-            return ranking.advance(self.by_state())
-        for name in sorted(self.names() - self._own_by_node().keys()):
-            if self.node_states.of(name) not in ranking.searched:
-                return not isinstance(self.searched(name), NodeError)
-        return False
-
-    def advance_on(self, name: str, devices: Iterable[DeviceId]) -> bool:
-        """Search a node where the demand singles out these devices, and keep the outcome; False: it was searched, or nothing is kept."""
-        if not self.ranking.shared or name not in self.state.names():
-            return False
-        prefer, excluded = self._own(name, devices)
-        if not (prefer or excluded) or self._special_key(name, prefer, excluded) in self.ranking.special:
-            return False
-        self._solve_special(name, prefer, excluded)
-        return True
-
-    def _special_key(self, name: str, prefer: Mapping[int, int], excluded: int) -> object:
+    def special_key(self, name: str, prefer: Mapping[int, int], excluded: int) -> object:
+        """Return the key of an outcome with preferred or excluded devices."""
         return self.node_states.of(name), tuple(sorted(prefer.items())), excluded
 
-    def _solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
+    def solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
         """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""
         ranking = self.ranking
         if not ranking.shared or not self.reuse:
             return self.solve(name, prefer, excluded)
-        key = self._special_key(name, prefer, excluded)
+        key = self.special_key(name, prefer, excluded)
         found = ranking.special.get(key)
         if found is None:
             found = self.solve(name, prefer, excluded)
@@ -238,17 +225,29 @@ class NodeOutcomes:
         return found
 
 
-def outcomes_by_state(state: State, node_states: NodeStates, ranking: Ranking, query: Query) -> Answer:
+def has_picks(outcome: Outcome) -> bool:
+    """Say whether an outcome is that of a search; else it is an estimate."""
+    return outcome.has_picks if isinstance(outcome, Solved) else True
+
+
+def outcomes_by_state(
+    state: State, node_states: NodeStates, ranking: Ranking, query: Query, *, pauses: bool
+) -> Answer:
     """Return the function that computes the outcome of a node's state by node name. Hot path: all it needs is local."""
     view, selectors, node_state = state.view, state.selectors, node_states.of
-    return lambda name: _outcome(ranking, query, view(name), selectors, node_state(name))
+    return lambda name: _outcome(ranking, query, view(name), selectors, node_state(name), pauses)
 
 
 def _outcome(
-    ranking: Ranking, query: Query, view: NodeView, selectors: SelectorLookup, node_state: NodeState
+    ranking: Ranking,
+    query: Query,
+    view: NodeView,
+    selectors: SelectorLookup,
+    node_state: NodeState,
+    pauses: bool,  # noqa: FBT001 - hot path
 ) -> Outcome:
-    steps = ranking.steps()
-    return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, steps=steps))
+    allowance = ranking.allowance(pauses=pauses)
+    return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, allowance))
 
 
 def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
@@ -260,4 +259,4 @@ def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:
-            ranking.catch_up(outcomes_by_state(state, node_states, ranking, ranking.query))
+            ranking.catch_up(outcomes_by_state(state, node_states, ranking, ranking.query, pauses=False))

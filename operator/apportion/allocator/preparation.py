@@ -1,5 +1,8 @@
 """Preparation: a query's long selectors, compiled, and its costly ones, evaluated on every device, before the query is first asked, within a budget.
 
+Costly is a selector one evaluation of which may take long, on many nodes any that reads what each of them has of its own, as no two share results, and each of a
+query that has many.
+
 In: a state, a query. Out: kept results, which the allocator then finds, so that no allocation waits for them; or an Excess,
 when the evaluations cost more than the budget. The API bounds what one evaluation may spend (a million units, a fifth of a
 second), not how many devices there are. Units are counted as CEL counts them, for each combination of values once, over
@@ -20,6 +23,12 @@ from apportion.dra.device import Device
 
 AT_ONCE = 2000
 """Characters of selectors that are compiled while a demand is decided: a twentieth of a second."""
+MANY = 48
+"""Nodes on which a selector that reads what differs from node to node is evaluated while a demand is decided."""
+FEW = 8
+"""Selectors of one query that are evaluated on all node classes while a demand is decided."""
+FAILED = 200
+"""Cost units of an evaluation that fails, and is made twice for the error: 0.04 ms."""
 Work: TypeAlias = Callable[[], None]
 """An evaluation that takes long, and that may run in another thread."""
 
@@ -54,10 +63,17 @@ class Preparation:
         for text in self.query.texts:
             self.state.selectors(text)
             yield None
+        self.state.settle()
+        if len(self.query.texts) > FEW:
+            for view in self.state.query_cache.samples():
+                for alternative in dict.fromkeys(self.query.alternatives):
+                    view.selected(alternative, self.state.selectors)
+                    yield None
+        costly = costly_texts(self.state, self.query)
         for slot, row in enumerate(self.query.slots):
             for number, alternative in enumerate(row.alternatives):
                 texts = (*alternative.class_selectors, *alternative.selectors)
-                if any(self.state.selectors(text).costly for text in texts):
+                if not costly.isdisjoint(texts):
                     for name in sorted(self.state.names()):
                         yield from self._on_node(name, texts, partial(Place, slot, number))
                         if self.excess is not None:
@@ -80,7 +96,12 @@ class Preparation:
                     self._charge(text, results.read_of(device), measured[1], place(number))
                     if self.excess is not None:
                         return
-                left, _ = piece.matches(text, left, self.state.selectors)
+                left, failures = piece.matches(text, left, self.state.selectors)
+                for index in () if results.costly else bits(sum(failures.values())):
+                    read = results.read_of(piece.slice.devices[index])
+                    self._charge(text, read, FAILED, place(number))
+                    if self.excess is not None:
+                        return
             yield None
 
     @staticmethod
@@ -130,6 +151,19 @@ def is_long(state: State, query: Query) -> bool:
     return sum(fresh) > AT_ONCE
 
 
+def costly_texts(state: State, query: Query) -> frozenset[str]:
+    """Return the selectors of the query that are evaluated on every device beforehand."""
+    state.settle()
+    many = len(state.names()) > MANY
+    return frozenset(
+        [
+            text
+            for text in query.texts
+            if state.selectors(text).costly or (many and state.query_cache.reads_own(text))
+        ]
+    )
+
+
 def is_costly(state: State, query: Query) -> bool:
-    """Say whether the query has a selector whose evaluations are counted."""
-    return any(state.selectors(text).costly for text in query.texts)
+    """Say whether selectors of the query are evaluated beforehand."""
+    return len(query.texts) > FEW or bool(costly_texts(state, query))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from apportion.allocator.allocate import allocate, decide, draws_together
+from apportion.allocator.allocate import allocate, decide, is_slow
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.finished import finished
@@ -57,7 +57,7 @@ def queue_steps(
     *,
     prefer: Mapping[DeviceId, int] | None = None,
 ) -> Generator[None, None, Answers]:
-    """Do what `allocate_queue` does, and yield after each demand whose devices a ladder draws together.
+    """Do what `allocate_queue` does, and yield after each demand for several devices.
 
     Nothing is held on the state then. A caller who finds that it changed meanwhile has to drop the steps: what was decided is out of date.
     """
@@ -110,7 +110,7 @@ class _Queue:
 
     def is_slow(self, demand: Demand) -> bool:
         try:
-            return draws_together(self.state, demand, self.terms)
+            return is_slow(self.state, demand, self.terms)
         except BrokenInput:
             return False
 

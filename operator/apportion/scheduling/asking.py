@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from apportion.allocator.allocate import catching_up, draws_together
+from apportion.allocator.allocate import catching_up, is_slow
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
@@ -64,7 +64,7 @@ class Asking:
         before, moment = self.seen(), self._moment
         stopped: SearchStopped | None = None
         try:
-            if draws_together(self._snapshot.state, asked, terms):
+            if is_slow(self._snapshot.state, asked, terms):
                 steps = (
                     self._catching_up(asked, terms) if lifted is None else self._under(lifted, asked, terms)
                 )

@@ -13,7 +13,7 @@ from weakref import ReferenceType, ref
 
 import structlog
 
-from apportion.allocator.preparation import Preparation, Work, is_costly, is_long
+from apportion.allocator.preparation import Preparation, Work, costly_texts, is_costly, is_long
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorResults
 from apportion.cluster.snapshot import Snapshot
@@ -105,8 +105,8 @@ class Preparing:
         return all(each() is found for each, found in zip(verdict.results, known, strict=False))
 
     def _costly(self, query: Query) -> list[SelectorResults]:
-        results = map(self._snapshot.state.selectors, sorted(query.texts))
-        return [each for each in results if each.costly]
+        state = self._snapshot.state
+        return [state.selectors(text) for text in sorted(costly_texts(state, query))]
 
     def is_done(self, demand: WaitingDemand) -> bool:
         """Say whether no selector of a demand is still to be evaluated, or costs too much: only then may others than the walk ask the allocator about it."""

@@ -1,7 +1,7 @@
 """SearchTurns: for how long a walk searches nodes for the demands of one namespace; the next walk goes on where it stopped.
 
-In: searches, as they are needed. Out: their steps, or that a search goes on in the next walk. Devices that a ladder draws together take up to some
-hundredths of a second on each node that differs from all others, so the first claim of a kind may take many seconds on a large cluster. What was
+In: searches, as they are needed. Out: their steps, or that a search goes on in the next walk. Several devices take up to some hundredths of
+a second on each node that differs from all others, or many slices of that length where their constraints are hard to meet, so the first claim of a kind may take many seconds on a large cluster. What was
 searched is kept. Without a bound all others would wait for it, whatever they ask for.
 """
 

@@ -67,6 +67,8 @@ class BranchAndBound(Search):
 
     def learn(self, picks: Sequence[Pick]) -> None:
         """Rate a known solution; keep it if it is the best."""
+        # It is tried no more, so it takes no steps, of which there may be fewer.
+        self._left += len(picks)
         for pick in picks:
             self._choose(pick.slot, pick.device)
         self._rate()

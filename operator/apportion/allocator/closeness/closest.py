@@ -84,7 +84,9 @@ def _within(candidates: Candidates, devices: int) -> Candidates | None:
     mask = candidates.mask & devices
     if candidates.everything is not None:
         return candidates if all(devices >> index & 1 for index in candidates.everything) else None
-    return replace(candidates, mask=mask, errors={}) if mask.bit_count() >= candidates.count else None
+    return (
+        replace(candidates, mask=mask, errors={}, failing=0) if mask.bit_count() >= candidates.count else None
+    )
 
 
 class LadderScorer(Scorer):

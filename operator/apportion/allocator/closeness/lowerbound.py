@@ -22,11 +22,15 @@ def least(
     worst = total = 0
     all_devices = 0
     needed = 0
+    known: dict[tuple[int, int], tuple[int, int]] = {}
     for mask, count in requests:
         all_devices |= mask
         needed += count
         if chosen:
-            level, levels = _towards(mask, count, chosen, distances, capacity)
+            key = mask, count
+            if key not in known:
+                known[key] = _towards(mask, count, chosen, distances, capacity)
+            level, levels = known[key]
             worst, total = max(worst, level), total + levels
     if needed > 1:
         level, levels = _among(all_devices, needed, distances, capacity)

@@ -87,13 +87,25 @@ def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
     """Return what the node lacks first."""
     if not view.base:
         return Diagnosis("nothing")
+    funnels: dict[Alternative, Funnel] = {}
     for number, slot in enumerate(named.query.slots):
-        tries = [
-            _try(state, named, view, (number, position), alternative)
-            for position, alternative in enumerate(slot.alternatives)
-        ]
-        if all(found.kind != "together" for found in tries):
-            return max(tries, key=lambda found: found.progress)
+        failed: list[tuple[int, Funnel, RefusalReason]] = []
+        for position, alternative in enumerate(slot.alternatives):
+            found = funnels.get(alternative)
+            if found is None:
+                found = funnels[alternative] = funnel(state, view, alternative)
+            wanted = max(found.matching.bit_count(), 1) if alternative.everything else alternative.count
+            reason = found.failed(wanted)
+            if reason is None:
+                break
+            failed.append((position, found, reason))
+        else:
+            # Only what a request lacks that fails is looked at closely.
+            lacks = [
+                _lacking(state, named, view, (number, position), found, reason)
+                for position, found, reason in failed
+            ]
+            return max(lacks, key=lambda each: each.progress)
     return _constraint(state, named, view) or Diagnosis(
         "together",
         message="every request could be served alone, but not all of them together",
@@ -101,19 +113,19 @@ def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
     )
 
 
-def _try(
-    state: State, named: NamedQuery, view: NodeView, where: tuple[int, int], alternative: Alternative
+def _lacking(
+    state: State,
+    named: NamedQuery,
+    view: NodeView,
+    where: tuple[int, int],
+    found: Funnel,
+    reason: RefusalReason,
 ) -> Diagnosis:
-    found = funnel(state, view, alternative)
-    wanted = max(found.matching.bit_count(), 1) if alternative.everything else alternative.count
-    kind = found.failed(wanted)
     report = _report(state, named, view, where, found)
-    if kind is None:
-        return Diagnosis("together", *where, request=report)
-    stage = STAGES.index(kind)
+    stage = STAGES.index(reason)
     passed = _depth(report), report.matching, report.untainted, report.unheld, report.roomy, report.free
     report = replace(report, on_one_node=passed[stage])
-    return Diagnosis(kind, *where, request=report, progress=(stage, passed[stage - 1]))
+    return Diagnosis(reason, *where, request=report, progress=(stage, passed[stage - 1]))
 
 
 def _depth(report: RequestReport) -> int:

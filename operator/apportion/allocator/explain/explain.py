@@ -16,6 +16,10 @@ from apportion.allocator.state import State
 
 EXAMINED = 128
 """Nodes examined for one explanation; about 10 ms."""
+LOOKS = 8
+"""What it takes to check one request on a node, in looks at one device's capacity."""
+LOOKS_IN_ALL = 4 * LOOKS * EXAMINED
+"""Looks for one explanation, if more than one node is examined; about 20 ms."""
 MOST_GROUPS = 8
 """Groups of nodes reported."""
 WITHOUT_FAILED = (
@@ -40,10 +44,11 @@ def explain(
     equal diagnoses. `barred`: nodes that could serve with the devices that the demand excludes.
     """
     claims = tuple(claim.key for claim in named.names.claims)
-    examined = names[:EXAMINED]
+    most = _most_examined(state, named, names)
+    examined = names[:most]
     if outcomes:
-        examined = [name for name in names if name in outcomes][:EXAMINED]
-        examined += [name for name in names if name not in outcomes][: EXAMINED - len(examined)]
+        examined = [name for name in names if name in outcomes][:most]
+        examined += [name for name in names if name not in outcomes][: most - len(examined)]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in examined:
         found = _kept_diagnosis(state, named, name, outcomes.get(name, NOTHING), diagnoses)
@@ -72,6 +77,13 @@ def explain(
         tuple(_group(rows) for rows in ranked[:MOST_GROUPS]),
         nearest,
     )
+
+
+def _most_examined(state: State, named: NamedQuery, names: Sequence[str]) -> int:
+    """Return how many nodes are examined: fewer where many requests differ, each of which is checked, by capacity on each device."""
+    devices = len(state.view(names[0]).devices) if names else 0
+    looks = sum([LOOKS + bool(each.capacity) * devices for each in set(named.query.alternatives)])
+    return max(1, min(EXAMINED, LOOKS_IN_ALL // looks))
 
 
 def _kept_diagnosis(

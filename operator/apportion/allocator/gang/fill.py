@@ -1,7 +1,7 @@
 """GangFill: give the members of a gang devices on some nodes, one after another.
 
 In: members in an order, nodes. Out: those that fit there are placed; and the first one that was refused. Members of one kind are
-interchangeable: one refused member speaks for its kind; one that needs company is tried once more when others are placed. Yields after each member, and after each node that is searched for devices that a ladder draws together; members that others made impossible
+interchangeable: one refused member speaks for its kind; one that needs company is tried once more when others are placed. Yields after each member, and after each node, or slice of its search, that is searched for several devices; members that others made impossible
 meanwhile are placed anew.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from apportion.allocator.allocate import allocate, catching_up, decide, draws_together
+from apportion.allocator.allocate import allocate, catching_up, decide, is_slow
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang.count import kind_of
@@ -78,11 +78,14 @@ class GangFill:
                 self.asked += 1
                 demand = self._demand(index, nodes)
                 if demand is not None and self._is_slow(index, demand):
-                    yield from self._search(index, demand)
-                    for lost in reversed(placed.drop_lost()):
+                    paused = False
+                    for _ in self._search(index, demand):
+                        paused = True
+                        yield
+                    for lost in reversed(placed.drop_lost()) if paused else ():
                         served -= members[lost].pods
                         waiting.appendleft(lost)
-                    demand = self._demand(index, nodes)
+                    demand = self._demand(index, nodes) if paused else demand
                 decision = self._decision(index, demand)
                 if demand is not None and decision is not None:
                     placed.put(index, demand, decision)
@@ -105,7 +108,7 @@ class GangFill:
         """Say whether the search of a node for a member takes long: its devices are drawn together."""
         kind = kind_of(self.members, index)
         if kind not in self.slow:
-            self.slow[kind] = draws_together(self.placed.state, demand, self.members[index].terms)
+            self.slow[kind] = is_slow(self.placed.state, demand, self.members[index].terms)
         return self.slow[kind]
 
     def _search(self, index: int, demand: Demand) -> Iterator[None]:

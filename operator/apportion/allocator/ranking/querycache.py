@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.memo import Memo
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import Query
@@ -130,6 +131,14 @@ class QueryCache:
         self._rankings[signature, strategy.value, ranking.shared, variant] = ranking
         if len(self._rankings) > MOST_QUERIES:
             self._rankings.popitem(last=False)
+
+    def reads_own(self, text: str) -> bool:
+        """Say whether a selector reads what differs from node to node, so that it is evaluated on each node."""
+        return not self._node_classes.covers([self.selectors(text).reads])
+
+    def samples(self) -> list[NodeView]:
+        """Return a node of each known class."""
+        return [view for _, view in self._node_classes.log]
 
     def has_compiled(self, text: str) -> bool:
         """Say whether the results of a selector are kept, and so its program."""

@@ -3,6 +3,7 @@
 In: the state's log of changed nodes. Out: the best node.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -30,25 +31,54 @@ class RankedNodes(Ranking):
         self._outcomes: dict[str, Outcome] = {}
         self._stamps: dict[str, int] = {}
         """The stamp of each node's current heap entry; its other entries are out of date."""
+        self._behind: dict[str, None] = {}
+        """Nodes whose outcomes were dropped, and are to be renewed."""
+        self._has_caught_up = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the ranking never caught up."""
+        return not self._has_caught_up
+
+    def advance(self, answer: Answer, names: Iterable[str] | None = None) -> bool:
+        """Renew the outcome of one of these nodes (None: of all); False: all of them are current."""
+        self._read_log()
+        known = self._log.names()
+        while names is None and self._behind and (name := next(iter(self._behind))) not in known:
+            del self._behind[name]
+        for name in self._behind if names is None else names:
+            if name in self._behind and name in known:
+                self.learn(name, answer(name))
+                return True
+        return False
 
     def catch_up(self, answer: Answer) -> None:
         """Drop the outcomes of the nodes that changed; renew them where the scorer compares nodes."""
-        self._cursor, changed = self._log.since(self._cursor)
+        self._read_log()
+        self._has_caught_up = True
         names = self._log.names()
+        for name in list(self._behind) if self.scorer.scans else ():
+            if name in names:
+                self.learn(name, answer(name))
+        self._behind.clear()
+
+    def _read_log(self) -> None:
+        """Drop the outcomes of the nodes that changed."""
+        self._cursor, changed = self._log.since(self._cursor)
         if changed is None:
             self._outcomes.clear()
             self._stamps.clear()
             self._heaps.clear()
-            changed = dict.fromkeys(names)
+            changed = dict.fromkeys(self._log.names())
         for name in changed:
             self._outcomes.pop(name, None)
             self._stamps.pop(name, None)
-            if self.scorer.scans and name in names:
-                self.learn(name, answer(name))
+            self._behind[name] = None
 
     def learn(self, name: str, outcome: Outcome) -> None:
         """Keep the outcome of a node."""
         self._outcomes[name] = outcome
+        self._behind.pop(name, None)
         if not isinstance(outcome, Solved):
             self._stamps.pop(name, None)
             self.ordinary &= outcome is NOTHING
@@ -66,6 +96,11 @@ class RankedNodes(Ranking):
 
     def outcome(self, name: str) -> Outcome | None:
         """Return the kept outcome of a node; None if it changed since."""
+        return self._outcomes.get(name)
+
+    def current(self, name: str) -> Outcome | None:
+        """Return the kept outcome of a node also before the ranking has caught up; None if it changed since."""
+        self._read_log()
         return self._outcomes.get(name)
 
     def _top(self, heap: list[Entry]) -> Entry | None:

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.query import Query
+from apportion.allocator.search.allowance import STEPS, Allowance, PausedSearch
 from apportion.allocator.search.outcome import EXHAUSTED, Contention, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
-from apportion.allocator.search.search import STEPS
 
 SortKey: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name. The smallest wins."""
@@ -29,7 +29,7 @@ MOST_HOST_RANKINGS = 64
 MOST_DIAGNOSES = 4096
 """Diagnoses kept per ranking."""
 LEAST_STEPS = 256
-"""Devices that the search of a node may always try: eight times the most that a claim gets."""
+"""Steps that the search of a node may always do: eight times the most devices that a claim gets."""
 
 
 class Ranking(ABC):
@@ -45,6 +45,7 @@ class Ranking(ABC):
         """One of those that share the ranking, whose outcomes it has."""
         self._exhausted = 0
         """Searches that have used up their steps."""
+        self._paused = PausedSearch()
         self.observed: Memo[object, Outcome] = Memo(most_observed)
         """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
@@ -72,12 +73,14 @@ class Ranking(ABC):
         """Whether the ranking never caught up."""
         return self._cursor < 0
 
-    def steps(self) -> int:
-        """Return the devices that the next search of a node may try.
+    def allowance(self, *, pauses: bool) -> Allowance:
+        """Return what the next search of a node may do.
 
-        All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs.
+        All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs. Slices of searches
+        that were dropped count, too: where all nodes change all the time, the next ones end nevertheless.
         """
-        return max(STEPS // (1 + self._exhausted) ** 2, LEAST_STEPS)
+        given_up = self._exhausted + self._paused.given_up
+        return Allowance(max(STEPS // (1 + given_up) ** 2, LEAST_STEPS), self._paused, pauses)
 
     def counted(self, outcome: Outcome) -> Outcome:
         """Count an outcome for which the steps were used up, and return it."""

@@ -1,78 +1,223 @@
 """Feasibility: comparison of counts that proves without a search that the remaining slots cannot be served.
 
-In: the remaining slots, each with a count and the devices that it may take. Out: False only if no assignment exists.
+In: a search. Out: False only if no assignment of its remaining slots exists. Slots that request the same are compared as one.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from apportion.allocator.node.counters import GroupState
-from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.attributes import AttributeValue
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.constraints import ConstraintState
+from apportion.allocator.search.partial import PartialSolution
+
+LOOKS_TO_OPEN = 8
+"""What it takes to find the devices that an alternative may take, in looks at a mask."""
+LOOKS_AT_GROUP = 4
+"""What it takes to ask a counter group how many devices fit together."""
 
 
 @dataclass(slots=True)
 class CountedRequest:
-    """A slot that needs `count` devices of a mask."""
+    """Slots of which each needs `count` devices of a mask."""
 
     mask: int
     count: int
+    slots: int
     constraints: frozenset[int]
-    """Constraints that cover all its alternatives."""
+    """Constraints that cover all their alternatives."""
     shared: bool
-    """Whether its devices may serve other slots too (shares, admin access)."""
+    """Whether their devices may serve other slots too (shares, admin access)."""
 
-    @classmethod
-    def of(
-        cls, mask: int, count: int, candidate_rows: Sequence[Candidates], view: NodeView
-    ) -> "CountedRequest":
-        """Return the counted request of a slot's alternatives."""
-        constraints = frozenset(candidate_rows[0].alternative.constraints)
-        for candidates in candidate_rows[1:]:
-            constraints &= frozenset(candidates.alternative.constraints)
-        shared = bool(mask & view.shareable) or any(
-            candidates.alternative.admin for candidates in candidate_rows
-        )
-        return cls(mask, count, constraints, shared)
+    @property
+    def total(self) -> int:
+        """Return how many devices they need together."""
+        return self.count * self.slots
 
 
-def possible(
-    requests: Sequence[CountedRequest],
-    constraints: Sequence[ConstraintState],
-    view: NodeView,
-    states: Sequence[GroupState],
-    *,
-    narrow: bool,
-) -> bool:
-    """Say whether the counts allow a solution. `narrow`: remove values from match constraints that allow none."""
-    if not _enough(requests, view, states):
-        return False
-    for number, constraint in enumerate(constraints):
-        covered = [request for request in requests if number in request.constraints]
-        if not covered:
-            continue
-        if constraint.distinct:
-            if not _distinct(covered, constraint):
-                return False
-            continue
-        if constraint.chosen and len(constraint.live) <= 1:
-            continue
-        live = {
-            value
-            for value in constraint.live
-            if _enough(_restricted(covered, constraint.values[value]), view, states)
-        }
-        if not live:
+class _Alternatives:
+    """The alternatives of slots that request the same."""
+
+    __slots__ = ("claim", "constraints", "row")
+
+    def __init__(self, claim: int, row: Sequence[Candidates]) -> None:
+        self.claim = claim
+        self.row = tuple(row)
+        self.constraints = [frozenset(candidates.alternative.constraints) for candidates in row]
+
+
+class Feasibility:
+    """The comparisons of one search."""
+
+    def __init__(self, search: PartialSolution) -> None:
+        self._search = search
+        self._alternatives: list[_Alternatives] = []
+        self._numbers: list[int | None] = []
+        """By slot the position of its alternatives; None: it requests all devices, which no comparison reads."""
+        self._later: dict[int, tuple[tuple[_Alternatives, int], ...]] = {}
+        self.looked = 0
+        """How many masks all comparisons have looked at."""
+        known: dict[object, int] = {}
+        for slot, row in zip(search.query.slots, search.candidate_rows, strict=True):
+            if any(candidates.everything is not None for candidates in row):
+                self._numbers.append(None)
+                continue
+            key = (
+                # What a claim has taken counts for admin access alone.
+                slot.claim if any(candidates.alternative.admin for candidates in row) else -1,
+                *[
+                    (
+                        candidates.mask,
+                        candidates.count,
+                        candidates.alternative.admin,
+                        candidates.alternative.constraints,
+                    )
+                    for candidates in row
+                ],
+            )
+            number = known.setdefault(key, len(known))
+            if number == len(self._alternatives):
+                self._alternatives.append(_Alternatives(slot.claim, row))
+            self._numbers.append(number)
+
+    def possible(
+        self, number: int, current: tuple[Candidates, int, int] | None = None, *, narrow: bool = False
+    ) -> bool:
+        """Say whether the counts allow a solution for the slots from `number` on.
+
+        `current`: of the first of them the alternative that is being served, how many devices it still needs, and the devices that
+        it may take. `narrow`: remove values from match constraints that allow none.
+        """
+        requests = self._requests(number, current)
+        if requests is None:
             return False
-        if narrow and len(live) < len(constraint.live):
-            constraint.narrow(live)
-    return True
+        self.looked += self._looks(requests)
+        return self._enough(requests) and self._agreeing(requests, narrow=narrow)
+
+    def _looks(self, requests: Sequence[CountedRequest]) -> int:
+        """Return how many masks `_enough` looks at."""
+        return len(requests) * (len(requests) + LOOKS_AT_GROUP * len(self._search.view.groups))
+
+    def _requests(
+        self, number: int, current: tuple[Candidates, int, int] | None
+    ) -> list[CountedRequest] | None:
+        """Return what the slots need; None where one of them has too few devices."""
+        search, shareable = self._search, self._search.view.shareable
+        requests: list[CountedRequest] = []
+        if current is not None:
+            candidates, left, allowed = current
+            if left:
+                mask = search.open(candidates, search.query.slots[number].claim) & allowed
+                alternative = candidates.alternative
+                shared = alternative.admin or bool(mask & shareable)
+                requests.append(CountedRequest(mask, left, 1, frozenset(alternative.constraints), shared))
+            number += 1
+        for alternatives, slots in self._slots_from(number):
+            claim, union, count, admin = alternatives.claim, 0, 0, False
+            constraints: frozenset[int] | None = None
+            for candidates, covering in zip(alternatives.row, alternatives.constraints, strict=True):
+                mask = search.open(candidates, claim)
+                if mask.bit_count() < candidates.count:
+                    continue
+                union |= mask
+                count = candidates.count if constraints is None else min(count, candidates.count)
+                constraints = covering if constraints is None else constraints & covering
+                admin |= candidates.alternative.admin
+            self.looked += LOOKS_TO_OPEN * len(alternatives.row)
+            if constraints is None:
+                return None
+            requests.append(
+                CountedRequest(union, count, slots, constraints, admin or bool(union & shareable))
+            )
+        return requests
+
+    def _slots_from(self, number: int) -> tuple[tuple[_Alternatives, int], ...]:
+        """Return the alternatives of the slots from `number` on, and how many slots have them."""
+        found = self._later.get(number)
+        if found is None:
+            counts = Counter(self._numbers[number:])
+            found = self._later[number] = tuple(
+                [(self._alternatives[each], slots) for each, slots in counts.items() if each is not None]
+            )
+        return found
+
+    def _agreeing(self, requests: Sequence[CountedRequest], *, narrow: bool) -> bool:
+        """Say whether the constraints leave enough devices."""
+        for number, constraint in enumerate(self._search.constraints):
+            covered = [request for request in requests if number in request.constraints]
+            if not covered:
+                continue
+            if constraint.distinct:
+                self.looked += min(len(constraint.values), sum([request.total for request in covered]))
+                if not _distinct(covered, constraint):
+                    return False
+            elif not constraint.chosen or len(constraint.live) > 1:
+                able = self._able(covered, constraint)
+                if not narrow:
+                    if next(able, None) is None:
+                        return False
+                    continue
+                live = set(able)
+                if not live:
+                    return False
+                if len(live) < len(constraint.live):
+                    constraint.narrow(live)
+        return True
+
+    def _able(
+        self, requests: Sequence[CountedRequest], constraint: ConstraintState
+    ) -> Iterator[AttributeValue]:
+        """Yield the live values of a match that have enough devices for the requests."""
+        union, least = 0, 1
+        for request in requests:
+            union |= request.mask
+            least = max(least, request.count)
+        least = max(least, sum([request.total for request in requests if not request.shared]))
+        # Most values of an attribute that differs from device to device have too few devices.
+        values = [
+            value for value in constraint.live if (constraint.values[value] & union).bit_count() >= least
+        ]
+        self.looked += len(constraint.live) + len(values) * self._looks(requests)
+        for value in values:
+            if self._enough(_restricted(requests, constraint.values[value])):
+                yield value
+
+    def _enough(self, requests: Sequence[CountedRequest]) -> bool:
+        exclusive = []
+        for request in requests:
+            if request.mask.bit_count() < request.count:
+                return False
+            if not request.shared:
+                exclusive.append(request)
+        if not exclusive:
+            return True
+        union = 0
+        for request in exclusive:
+            union |= request.mask
+        for mask in {union, *[request.mask for request in exclusive]}:
+            needed = sum([request.total for request in exclusive if not request.mask & ~mask])
+            if needed > self._room(mask):
+                return False
+        return True
+
+    def _room(self, mask: int) -> int:
+        """Return an upper bound of how many devices of the mask can be taken together."""
+        view = self._search.view
+        room = (mask & view.plain).bit_count()
+        if mask & ~view.plain:
+            for group, state in zip(view.groups, self._search.states, strict=True):
+                inside = mask & group.mask
+                if inside:
+                    room += state.most(group.gather(inside))
+        return room
 
 
 def _restricted(requests: Sequence[CountedRequest], devices: int) -> list[CountedRequest]:
     return [
-        CountedRequest(request.mask & devices, request.count, request.constraints, request.shared)
+        CountedRequest(
+            request.mask & devices, request.count, request.slots, request.constraints, request.shared
+        )
         for request in requests
     ]
 
@@ -83,35 +228,10 @@ def _distinct(requests: Sequence[CountedRequest], constraint: ConstraintState) -
     for request in requests:
         union |= request.mask
     union &= constraint.mask
-    return sum(request.count for request in requests) <= sum(
-        1 for devices in constraint.values.values() if devices & union
-    )
-
-
-def _enough(requests: Sequence[CountedRequest], view: NodeView, states: Sequence[GroupState]) -> bool:
-    exclusive = []
-    for request in requests:
-        if request.mask.bit_count() < request.count:
-            return False
-        if not request.shared:
-            exclusive.append(request)
-    if not exclusive:
-        return True
-    union = 0
-    for request in exclusive:
-        union |= request.mask
-    for mask in {union, *(request.mask for request in exclusive)}:
-        needed = sum(request.count for request in exclusive if not request.mask & ~mask)
-        if needed > _room(mask, view, states):
-            return False
-    return True
-
-
-def _room(mask: int, view: NodeView, states: Sequence[GroupState]) -> int:
-    """Return an upper bound of how many devices of the mask can be taken together."""
-    room = (mask & view.plain).bit_count()
-    for group, state in zip(view.groups, states, strict=True):
-        inside = mask & group.mask
-        if inside:
-            room += state.most(group.gather(inside))
-    return room
+    needed = sum([request.total for request in requests])
+    for devices in constraint.values.values():
+        if devices & union:
+            needed -= 1
+            if needed <= 0:
+                return True
+    return needed <= 0

@@ -21,6 +21,10 @@ class Pick(NamedTuple):
     device: int
 
 
+LOOKS = 256
+"""Looks at masks that take as long as to try a device: some ten microseconds."""
+
+
 class OutOfBudget(Exception):  # noqa: N818 - control flow inside the search
     """The steps are used up."""
 
@@ -35,6 +39,7 @@ class PartialSolution:
         self.query = query
         self.candidate_rows = candidate_rows
         self._left = steps
+        self._looks = 0
         self.states = [group.state for group in view.groups]
         self._share_charged: list[bool] = []
         self._former_states: list[GroupState] = []
@@ -52,8 +57,16 @@ class PartialSolution:
 
     @property
     def steps_left(self) -> int:
-        """Devices that may still be tried."""
+        """Steps that may still be done."""
         return max(self._left, 0)
+
+    def spend(self, looks: int) -> None:
+        """Count looks at masks: a search may have a budget of work, not of devices, some of which take much. Raises OutOfBudget."""
+        self._looks += looks
+        self._left -= self._looks // LOOKS
+        self._looks %= LOOKS
+        if self._left < 0:
+            raise OutOfBudget
 
     def open(self, candidates: Candidates, claim: int) -> int:
         """Return the devices that the alternative may take next."""

@@ -1,28 +1,35 @@
 """Search: devices for every slot on one node, or the proof that there is no solution.
 
-In: a view and a query. Out: an outcome. The search is depth first in the order of the slots like upstream's, so that the
+In: a view, a query and its candidates. Out: picks. The search is depth first in the order of the slots like upstream's, so that the
 first solution in device order is upstream's. In addition, only one of interchangeable devices is tried, failed states
 are kept under keys equal for interchangeable devices, and counts are compared (`feasibility`) before the search and, after
 the first dead end, in each step. None of this removes a solution.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol, TypeAlias
 
 from apportion.allocator.bits import bits
+from apportion.allocator.finished import finished
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import MOST_RESULTS, ErrorCause, NodeError, Query
-from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.candidates import Candidates, candidate_rows
-from apportion.allocator.search.feasibility import CountedRequest, possible
+from apportion.allocator.search.allowance import SLICE, STEPS
+from apportion.allocator.search.candidates import Candidates
+from apportion.allocator.search.feasibility import Feasibility
 from apportion.allocator.search.interchangeable import Interchangeability
-from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
+from apportion.allocator.search.outcome import Solved
 from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pick
 
-__all__ = ["STEPS", "OutOfBudget", "Pick", "Search", "solve"]
+__all__ = ["OutOfBudget", "Pick", "Search"]
 
-STEPS = 20_000
-"""Devices tried on one node before the search ends without a result; about 0.2 s, for claims with many alternatives and constraints 2 s."""
+LOOKS_TO_ORDER = 16
+"""What it takes to order one device, in looks at a mask."""
+LOOKS_FOR_KEY = 8
+"""What the key of a state takes for each counter group."""
+
+_Call: TypeAlias = Iterator["_Call"]
+"""Part of a search, which yields the parts that it calls."""
 
 
 class SearchStrategy(Protocol):
@@ -60,6 +67,7 @@ class Search(PartialSolution):
         self._order = strategy.order
         self._interchangeability: Interchangeability | None = None
         self._dead_ends: set[object] = set()
+        self._found = False
         # Where an error can end the search, upstream's order decides whether it is met before a solution.
         self.exact_order = any(
             candidates.errors or (candidates.everything is not None and candidates.alternative.constraints)
@@ -67,43 +75,69 @@ class Search(PartialSolution):
             for candidates in row
         )
 
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility(self)
+
     def run(self) -> tuple[Pick, ...] | None:
         """Return the picks, or None if there is no solution. Raises NodeError and OutOfBudget."""
-        if not self.exact_order and not self._feasible(0, narrow=True):
-            return None
-        return tuple(self.picks) if self._slot(0) else None
+        return finished(self.slices())
 
-    def _slot(self, number: int) -> bool:
+    def slices(self) -> Generator[None, None, tuple[Pick, ...] | None]:
+        """Do what `run` does; yields after each `SLICE` steps."""
+        if not self.exact_order and not self._feasibility.possible(0, narrow=True):
+            return None
+        # A stack of its own, so that a search can pause, and be deeper than the interpreter's.
+        calls, pause = [self._slot(0)], self._left - SLICE
+        while calls:
+            call = next(calls[-1], None)
+            if call is None:
+                calls.pop()
+            else:
+                calls.append(call)
+            if self._left < pause:
+                pause = self._left - SLICE
+                yield
+        return tuple(self.picks) if self._found else None
+
+    # Each of these yields the calls that it makes, and has `_found` say how the last one ended.
+
+    def _slot(self, number: int) -> _Call:
         if number == len(self.candidate_rows):
-            return True
+            self._found = True
+            return
         key = self._state_key(number)
         if key is not None and key in self._dead_ends:
-            return False
+            return
         claim = self.query.slots[number].claim
         for candidates in self.candidate_rows[number]:
             if self.counts.get(claim, 0) + candidates.count > MOST_RESULTS:
                 continue
             if candidates.everything is not None:
-                done = self._all(number, candidates, claim)
+                yield self._all(number, candidates, claim)
             else:
-                done = self._pick(number, candidates, claim, candidates.count, -1)
-            if done:
-                return True
-        key = self._state_key(number)
+                yield self._pick(number, candidates, claim, candidates.count, -1)
+            if self._found:
+                return
+        if key is None:
+            key = self._state_key(number)
         if key is not None:
             self._dead_ends.add(key)
-        return False
 
-    def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> bool:
+    def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> _Call:
         """Choose `left` more devices of `allowed` for the slot, then search the next slot."""
         if left == 0:
-            return self._slot(number + 1)
+            yield self._slot(number + 1)
+            return
         mask = self.open(candidates, claim) & allowed
         if self.exact_order:
-            return self._pick_exactly(number, candidates, claim, left, (mask, allowed))
+            yield self._pick_exactly(number, candidates, claim, left, (mask, allowed))
+            return
         if mask.bit_count() < left:
-            return False
+            return
         failed: set[object] = set()
+        if self._interchangeability is not None:
+            self.spend(LOOKS_TO_ORDER * mask.bit_count())
         for index in self._order(self, candidates, mask):
             if failed and self._interchange_key(index) in failed:
                 allowed &= ~(1 << index)
@@ -111,36 +145,40 @@ class Search(PartialSolution):
             if not self.take(number, candidates, claim, index):
                 continue
             allowed &= ~(1 << index)
-            feasible = self._interchangeability is None or self._feasible(
-                number, (candidates, left - 1, allowed)
-            )
-            if feasible and self._pick(number, candidates, claim, left - 1, allowed):
-                return True
+            if self._interchangeability is None or self._is_feasible(number, (candidates, left - 1, allowed)):
+                yield self._pick(number, candidates, claim, left - 1, allowed)
+                if self._found:
+                    return
             self.give_back(candidates, claim, index)
             failed.add(self._interchange_key(index))
-        return False
+
+    def _is_feasible(self, number: int, current: tuple[Candidates, int, int]) -> bool:
+        self._feasibility.looked = 0
+        found = self._feasibility.possible(number, current)
+        self.spend(self._feasibility.looked)
+        return found
 
     def _pick_exactly(
         self, number: int, candidates: Candidates, claim: int, left: int, masks: tuple[int, int]
-    ) -> bool:
+    ) -> _Call:
         """Do the same in upstream's order without skipping a device, so that an error is met exactly where upstream meets it."""
         mask, allowed = masks
         busy = (
             self.taken_by.get(claim, 0) if candidates.alternative.admin else self.taken | self.view.exclusive
         )
-        failing = sum(1 << index for index in candidates.errors) & allowed & ~busy
+        failing = candidates.failing & allowed & ~busy
         for index in bits(mask | failing):
             if failing >> index & 1:
                 raise NodeError(number, candidates.number, candidates.errors[index])
             if not self.take(number, candidates, claim, index):
                 continue
             above = allowed & -(2 << index)
-            if self._pick(number, candidates, claim, left - 1, above):
-                return True
+            yield self._pick(number, candidates, claim, left - 1, above)
+            if self._found:
+                return
             self.give_back(candidates, claim, index)
-        return False
 
-    def _all(self, number: int, candidates: Candidates, claim: int) -> bool:
+    def _all(self, number: int, candidates: Candidates, claim: int) -> _Call:
         """Take every device of mode All, then search the next slot."""
         devices = candidates.everything or ()
         done: list[int] = []
@@ -157,11 +195,12 @@ class Search(PartialSolution):
             if not self.take(number, candidates, claim, index):
                 break
             done.append(index)
-        if devices and len(done) == len(devices) and self._slot(number + 1):
-            return True
+        if devices and len(done) == len(devices):
+            yield self._slot(number + 1)
+            if self._found:
+                return
         for index in reversed(done):
             self.give_back(candidates, claim, index)
-        return False
 
     def _interchange_key(self, index: int) -> object:
         if self._interchangeability is None:
@@ -172,101 +211,6 @@ class Search(PartialSolution):
         """Key of everything that the rest of the search depends on; None before the first dead end."""
         if self._interchangeability is None or self.exact_order:
             return None
-        return number, tuple(sorted(self.counts.items())), self._interchangeability.state()
-
-    def _feasible(
-        self, number: int, current: tuple[Candidates, int, int] | None = None, *, narrow: bool = False
-    ) -> bool:
-        """Compare counts. False only if the slots from `number` on cannot be served."""
-        requests = []
-        first = number
-        if current is not None:
-            candidates, left, allowed = current
-            claim = self.query.slots[number].claim
-            if left:
-                requests.append(
-                    CountedRequest.of(self.open(candidates, claim) & allowed, left, (candidates,), self.view)
-                )
-            first = number + 1
-        for later in range(first, len(self.candidate_rows)):
-            row = self.candidate_rows[later]
-            if any(candidates.everything is not None for candidates in row):
-                continue
-            claim = self.query.slots[later].claim
-            masks = [(self.open(candidates, claim), candidates) for candidates in row]
-            able = [(mask, candidates) for mask, candidates in masks if mask.bit_count() >= candidates.count]
-            if not able:
-                return False
-            union = 0
-            for mask, _ in able:
-                union |= mask
-            requests.append(
-                CountedRequest.of(
-                    union,
-                    min(candidates.count for _, candidates in able),
-                    [candidates for _, candidates in able],
-                    self.view,
-                )
-            )
-        return possible(requests, self.constraints, self.view, self.states, narrow=narrow)
-
-
-def solve(
-    view: NodeView,
-    query: Query,
-    strategy: SearchStrategy,
-    selectors: SelectorLookup,
-    *,
-    steps: int = STEPS,
-    prefer: Mapping[int, int] | None = None,
-    excluded: int = 0,
-) -> Outcome:
-    """Search one node; `steps`: of all searches together that this takes. The outcome depends only on the arguments."""
-    try:
-        rows = candidate_rows(view, query, selectors, excluded)
-        search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
-        picks = search.run()
-    except NodeError as error:
-        return error
-    except OutOfBudget:
-        return EXHAUSTED
-    if picks is None:
-        return NOTHING if view.invalid is None else BROKEN
-    if strategy.scans and not search.exact_order:
-        search, picks = _with_earliest_alternatives(search, picks, strategy)
-    return strategy.finish(search, _ranks(query, picks), picks)
-
-
-def _with_earliest_alternatives(
-    search: Search, picks: tuple[Pick, ...], strategy: SearchStrategy
-) -> tuple[Search, tuple[Pick, ...]]:
-    """Return a solution in which each slot has the earliest alternative that the slots before it leave possible, as far as the steps left suffice.
-
-    A strategy's first device for one slot may be the only one that serves an early alternative of a later slot.
-    """
-    left = search.steps_left
-    rows = search.candidate_rows
-    ranks = _ranks(search.query, picks)
-    for number in range(1, len(rows)):
-        if not ranks[number]:
-            continue
-        before = [[row[rank]] for row, rank in zip(rows[:number], ranks, strict=False)]
-        earlier = [*before, rows[number][: ranks[number]], *rows[number + 1 :]]
-        steps = left // (len(rows) - number)
-        narrowed = Search(search.view, search.query, earlier, strategy, steps=steps, prefer=search.prefer)
-        try:
-            found = narrowed.run()
-        except OutOfBudget:
-            found = None
-        left -= steps - narrowed.steps_left
-        if found is not None:
-            # Strategies look up alternatives by their number.
-            narrowed.candidate_rows = rows
-            search, picks, ranks = narrowed, found, _ranks(search.query, found)
-    return search, picks
-
-
-def _ranks(query: Query, picks: Sequence[Pick]) -> tuple[int, ...]:
-    """Return the number of each slot's alternative."""
-    ranks = dict.fromkeys(range(len(query.slots)), 0) | {pick.slot: pick.alternative for pick in picks}
-    return tuple(ranks.values())
+        self.spend(LOOKS_FOR_KEY * len(self.view.groups))
+        counts = sorted([item for item in self.counts.items() if item[1]])
+        return number, tuple(counts), self._interchangeability.state()

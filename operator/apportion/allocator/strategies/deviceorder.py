@@ -13,8 +13,9 @@ class DeviceTraits:
         self._search = search
         self._free = search.view.base & ~search.view.exclusive & ~search.taken
         self._neighbours = search.view.neighbours
+        self._mask = mask
         self._agreements = [
-            [devices & mask for devices in constraint.values.values()]
+            constraint
             for constraint in (search.constraints[number] for number in candidates.alternative.constraints)
             if not constraint.distinct and not constraint.chosen
         ]
@@ -22,8 +23,9 @@ class DeviceTraits:
     def agreeing(self, index: int) -> int:
         """Return how many candidates agree with the device in attributes not yet fixed by picks; 0 without such constraints."""
         least = 0
-        for rows in self._agreements:
-            counts = [row.bit_count() for row in rows if row >> index & 1]
+        for constraint in self._agreements:
+            # Only the device's own values: of UUIDs there are as many as devices.
+            counts = [(constraint.values[value] & self._mask).bit_count() for value in constraint.of[index]]
             least = max(least, min(counts, default=0))
         return least
 

@@ -1,0 +1,80 @@
+"""NodeSteps: the searches that a decision about a demand needs, one node, or a slice of its search, at a time.
+
+In: the outcomes of nodes. Out: one more of them is known.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from apportion.allocator.nodeoutcomes import FEW_NODES, NodeOutcomes
+from apportion.allocator.ranking.rankednodes import RankedNodes
+from apportion.allocator.ranking.rankedstates import RankedStates
+from apportion.allocator.rules.query import NodeError
+from apportion.allocator.search.allowance import Paused
+from apportion.allocator.search.outcome import Solved
+from apportion.dra.device import DeviceId
+
+
+@dataclass(slots=True)
+class NodeSteps(NodeOutcomes):
+    """Outcomes of nodes that are searched before a decision asks for them."""
+
+    paused: bool = field(default=False, kw_only=True)
+    """Whether the last search that was asked for goes on."""
+
+    def advance(self) -> bool:
+        """Search one of the nodes that the demand needs searched, where it singles out no devices, and keep the outcome; False: there is none, or nothing is kept."""
+        return self._has_searched(self._advance)
+
+    def _advance(self) -> bool:
+        ranking, nodes = self.ranking, self.demand.nodes
+        if not ranking.scorer.scans:
+            return self._advance_in_order()
+        few = nodes is not None and len(nodes) <= FEW_NODES and ranking.is_new
+        names = sorted(self.names() - self.own_by_node().keys()) if few else None
+        if isinstance(ranking, RankedNodes):
+            return ranking.advance(self.by_node(searched=few), names)
+        if isinstance(ranking, RankedStates) and names is None:
+            return ranking.advance(self.by_state())
+        for name in names or ():
+            if self.node_states.of(name) not in ranking.searched:
+                return not isinstance(self.searched(name), NodeError)
+        return False
+
+    def _advance_in_order(self) -> bool:
+        """Do the same where the first node that can serve is chosen: none behind it is searched."""
+        ranking, own = self.ranking, self.own_by_node()
+        ranking.catch_up(self.solve)
+        for name in sorted(self.names()):
+            if name in own:
+                found = ranking.special.get(self.special_key(name, *own[name])) if ranking.shared else None
+            else:
+                found = ranking.outcome(name)
+                if found is None:
+                    self.known_or_solved(name)
+                    return True
+            if found is None or isinstance(found, Solved):
+                return False
+        return False
+
+    def advance_on(self, name: str, devices: Iterable[DeviceId]) -> bool:
+        """Search a node where the demand singles out these devices, and keep the outcome; False: it was searched, or nothing is kept."""
+        return self._has_searched(lambda: self._advance_on(name, devices))
+
+    def _advance_on(self, name: str, devices: Iterable[DeviceId]) -> bool:
+        if not self.ranking.shared or name not in self.state.names():
+            return False
+        prefer, excluded = self.own(name, devices)
+        if not (prefer or excluded) or self.special_key(name, prefer, excluded) in self.ranking.special:
+            return False
+        self.solve_special(name, prefer, excluded)
+        return True
+
+    def _has_searched(self, advance: Callable[[], bool]) -> bool:
+        """Return what a search says; True where it paused."""
+        try:
+            self.paused = False
+            return advance()
+        except Paused:
+            self.paused = True
+            return True
