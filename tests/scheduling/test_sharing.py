@@ -1,5 +1,7 @@
 """Pods that share a claim: as many of them start as fit."""
 
+import asyncio
+
 import pytest
 
 from apportion.api.contract import GATE
@@ -116,3 +118,22 @@ async def test_a_claim_whose_other_pod_is_served_is_not_cleared(unanswered: Clie
     world.pod("late", "shared", "own")
     cycle = world.cycle(unanswered)
     assert await tried(cycle) == []
+
+
+async def test_some_of_the_pods_rest_when_their_write_has_failed(unanswered: Client) -> None:
+    """Their part of all claims has not the one by which these are known."""
+    world = four_cores(n1=2)
+    world.claim("shared")
+    world.claim("own")
+    world.pod("fine", "shared")
+    world.pod("lost", "shared", "own", spec={"nodeSelector": {"place": "nowhere"}})
+    cycle, before = world.cycle(unanswered), asyncio.all_tasks()
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
+    await asyncio.gather(*(asyncio.all_tasks() - before))
+    assert world.places() == {}
+    cycle.once()
+    assert world.places() == {}
+    world.clock.now += 1
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
