@@ -9,7 +9,7 @@ from apportion.quota.least import least
 from apportion.scheduling.quota.parts import parts_within
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.waitingqueue import waiting_demands
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import cluster, quota
 from tests.quota.test_limits import use_of
 from tests.scheduling.queued import fleet
@@ -84,3 +84,18 @@ async def test_the_pods_that_a_limit_leaves_are_served_as_soon_as_there_are_devi
     world.slice("n1", "n1-devices", {"devices": [{"name": "gpu-0"}]}, 1)
     cycle.once()
     assert world.places() == {"hub": "n1"}
+
+
+async def test_nobody_waits_behind_a_pod_that_asks_for_more_than_the_limit_leaves(unanswered: Client) -> None:
+    """They share a claim, and it is the older one."""
+    world = cluster(8, "team")
+    quota(world, "team", limit=2)
+    world.claim("hub")
+    world.claim("large", request("gpu", count=3))
+    for number in range(2):
+        world.claim(f"c{number}")
+    world.pod("a", "hub", "large")
+    for number in range(2):
+        world.pod(f"b{number}", "hub", f"c{number}")
+    world.cycle(unanswered).once()
+    assert world.places() == {"hub": "n1", "c0": "n1"}

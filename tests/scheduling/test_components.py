@@ -77,9 +77,8 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
             found.append(longest_step(cycle))
         longest.append(found)
     for few, many in zip(*longest, strict=True):
-        assert (
-            many < 1.5 * few + 25 * 2 * MANY
-        )  # some steps of a pass look at each for a millionth of a second
+        # Some steps of a pass look at each for a few millionths of a second, as the plan of what is reserved for those that some left behind.
+        assert many < 1.5 * few + 50 * 2 * MANY
 
 
 @pytest.mark.slow

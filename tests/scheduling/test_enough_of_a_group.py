@@ -7,6 +7,8 @@ from structlog.testing import capture_logs
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.groupmembership import MOST
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import request
 from tests.scheduling.givenback import ended, tried
@@ -84,3 +86,23 @@ async def test_a_group_with_a_claim_that_nobody_can_allocate_gets_nothing(
     cycle.once()
 
     assert world.places() == {}
+
+
+async def test_who_has_ended_leaves_its_place_in_an_elastic_group_to_another(unanswered: Client) -> None:
+    """A Job keeps its pods; those that wait would do so for as long as it is there."""
+    world = fleet({"n1": ("h100", 4)})
+    runs = world.allocate(world.claim("c0", request("gpu")), "n1", "gpu-0")
+    world.claim("c1", request("gpu"))
+    pods = [member(world, f"p{number}", f"c{number}", least="1", said={MOST: "1"}) for number in range(2)]
+    pods[0]["spec"] |= {"nodeName": "n1", "schedulingGates": []}
+    world.see(PODS, pods[0])
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {"c0": "n1"}
+
+    pods[0]["status"] = {"phase": "Succeeded"}
+    world.see(PODS, pods[0])
+    del runs["status"]
+    world.see(CLAIMS, runs)
+    cycle.once()
+    assert world.places() == {"c1": "n1"}

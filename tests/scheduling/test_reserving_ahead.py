@@ -119,6 +119,18 @@ class Reserving:
         assert [user.uid for user in found.reserved_for] == [pod.uid]
         assert found.allocation == claim.allocation
 
+    async def test_a_bound_pod_keeps_the_devices_of_a_claim_in_deletion(self, place: Place) -> None:
+        """Nobody may reserve such a claim once more, and without its reservation controller-manager frees what the containers use."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        await place.writer.ungate(pod)
+        await place.bound("p")
+        await place.client.delete(CLAIMS, claim.name, namespace=place.namespace, uid=claim.uid)
+        assert not await place.writer.clear(claim, pod)
+        found = await place.claim_of(pod)
+        assert found is not None
+        assert (found.deleting, found.allocation) == (True, claim.allocation)
+        assert [user.uid for user in found.reserved_for] == [pod.uid]
+
     @pytest.mark.parametrize(
         ("fault", "method", "path"),
         [

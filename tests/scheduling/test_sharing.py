@@ -1,5 +1,7 @@
 """Pods that share a claim: as many of them start as fit."""
 
+import asyncio
+
 import pytest
 
 from apportion.api.contract import GATE
@@ -116,3 +118,50 @@ async def test_a_claim_whose_other_pod_is_served_is_not_cleared(unanswered: Clie
     world.pod("late", "shared", "own")
     cycle = world.cycle(unanswered)
     assert await tried(cycle) == []
+
+
+async def test_some_of_the_pods_rest_when_their_write_has_failed(unanswered: Client) -> None:
+    """Their part of all claims has not the one by which these are known."""
+    world = four_cores(n1=2)
+    world.claim("shared")
+    world.claim("own")
+    world.pod("fine", "shared")
+    world.pod("lost", "shared", "own", spec={"nodeSelector": {"place": "nowhere"}})
+    cycle, before = world.cycle(unanswered), asyncio.all_tasks()
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
+    await asyncio.gather(*(asyncio.all_tasks() - before))
+    assert world.places() == {}
+    cycle.once()
+    assert world.places() == {}
+    world.clock.now += 1
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
+
+
+@pytest.mark.parametrize(("free", "served"), [(2, 1), (3, 2), (4, 3)])
+async def test_as_many_pods_with_claims_of_their_own_start_as_there_are_devices(
+    unanswered: Client, free: int, served: int
+) -> None:
+    """Each needs what all share and one more device, on one node; kube-scheduler would start them one by one."""
+    world = four_cores(n1=free, n2=1)
+    world.claim("shared")
+    for number in range(4):
+        world.claim(f"own-{number}")
+        world.pod(f"p{number}", "shared", f"own-{number}")
+    cycle = world.cycle(unanswered)
+    for _ in range(3):
+        cycle.once()
+    assert world.places() == {"shared": "n1", **{f"own-{number}": "n1" for number in range(served)}}
+
+
+async def test_nobody_waits_behind_a_pod_that_asks_for_more_than_any_node_has(unanswered: Client) -> None:
+    """They share a claim, and it is the older one."""
+    world = four_cores(n1=2)
+    world.claim("shared")
+    world.claim("large", request("gpu", count=3))
+    world.claim("small")
+    world.pod("a", "shared", "large")
+    world.pod("b", "shared", "small")
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1", "small": "n1"}

@@ -176,10 +176,6 @@ class Decider:
             return (yield from self._without(demand, capacity, None if planned else shape, answer))
         search = partial(self._asking.about_less, demand, ask=partial(self.candidates.ask, demand, capacity))
         chosen = yield from self.admissible.steps(demand, asked, terms, answer, as_written, search)
-        if (planned and chosen is not answer) or self.planner.is_late(demand.key):
-            # It may have what others were promised, and those who were refused for these may be served.
-            self.planner.begin()
-            self.snapshot.retry_epoch += not shut
         self.learn(demand, chosen)
         self.grant(demand, chosen, capacity)
         return len(demand.claims)
@@ -291,6 +287,10 @@ class Decider:
     def grant(self, demand: WaitingDemand, decision: Decision, capacity: HostCapacity) -> None:
         """Assume a decision and have it written."""
         metrics.DECISIONS.labels("granted").inc()
+        if self.planner.is_broken_by(demand.key, decision):
+            # It may have what others were promised, and those who were refused for these may be served.
+            self.planner.begin()
+            self.snapshot.retry_epoch += 1
         self.end_reservation(demand.key, {decision.node})
         for pod in unplaced(demand, self.snapshot):
             capacity.take(decision.node, pod)

@@ -83,7 +83,10 @@ class WaitingGroup:
     def more(self) -> int | None:
         """How many pods more may get their devices now; None: all."""
         most = self.pod_group.most
-        return None if most is None else max(0, most - self.served)
+        if most is None:
+            return None
+        ended = sum(pod.phase == "Succeeded" for pod in self.pod_group.pods)
+        return max(0, most - (self.served - ended))
 
     @property
     def whole(self) -> bool:

@@ -33,14 +33,12 @@ class Planner:
         self._asking = Asking(snapshot, candidates, turns)
         self._answers: dict[str, Answer] = {}
         self._resting: frozenset[str] = frozenset()
-        self._late: frozenset[str] = frozenset()
         self._no_node: dict[str, str] = {}
         """Why no node could take the pods of demands that the plan leaves out, by demand."""
 
     def begin(self) -> None:
         """Start a pass without a plan."""
-        self._answers, self._no_node = {}, {}
-        self._resting = self._late = frozenset()
+        self._answers, self._no_node, self._resting = {}, {}, frozenset()
 
     def plan(
         self,
@@ -60,8 +58,7 @@ class Planner:
         # Freeze who is backing off for this pass: a timer that ends mid-pass must not admit a demand that the plan
         # ignored, or that demand would take what the plan gives to others.
         self._resting = frozenset(demand.key for demand in demands if rests(demand.key))
-        self._late = frozenset(late) - self._resting
-        left_out = self._resting | self._late
+        left_out = self._resting.union(late)
         try:
             self._answers = yield from self._together(
                 [demand for demand in demands if demand.key not in left_out], capacity
@@ -77,9 +74,9 @@ class Planner:
         """Say whether a demand backed off when the plan was made: it is not decided in this pass."""
         return key in self._resting
 
-    def is_late(self, key: str) -> bool:
-        """Say whether a demand was left out of the plan, and may take what the plan gives to others."""
-        return key in self._late
+    def is_broken_by(self, key: str, decision: Decision) -> bool:
+        """Say whether a demand (its key) gets something else than the plan says: what that gives to others may not be free any more."""
+        return bool(self._answers) and self._answers.get(key) is not decision
 
     def no_node(self, key: str) -> str | None:
         """Return why no node could take a demand's pods when the plan was made; None if one could."""
@@ -87,9 +84,9 @@ class Planner:
 
     def reopen(self) -> None:
         """Note that devices became free that the plan gave to nobody: those that it refuses are decided by themselves."""
-        refused = {key for key, answer in self._answers.items() if isinstance(answer, Refusal)}
-        self._late = self._late.union(refused)
-        self._answers = {key: answer for key, answer in self._answers.items() if key not in refused}
+        self._answers = {
+            key: answer for key, answer in self._answers.items() if not isinstance(answer, Refusal)
+        }
 
     def knows(self, key: str) -> bool:
         """Say whether the plan has an answer for a demand, so that nobody is asked about it."""
@@ -117,7 +114,6 @@ class Planner:
                     yield from self._asking.search(demand, asked[demand.key], terms)
                 except SearchStopped:
                     stopped.add(demand.key)
-        self._late = self._late.union(stopped)
         if self._asking.seen() != seen:
             asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
         asked = {key: each for key, each in asked.items() if key not in stopped}

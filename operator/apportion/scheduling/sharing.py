@@ -1,13 +1,13 @@
 """Pods that share claims: which of them start, where not all can.
 
 In: a demand whose pods do not fit together, the capacity of nodes. Out: smaller demands, the one with the most pods first.
-A claim is allocated on one node, so its pods compete for the cpu, memory and labels of that node; those that it cannot
-take wait for the others' end, as they would for kube-scheduler.
+A claim is allocated on one node, so its pods compete for the cpu, memory and labels of that node, and for the devices of their other claims; those that it
+cannot take wait for the others' end, as they would for kube-scheduler.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
@@ -19,26 +19,48 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
+_MOST_KINDS = 8
+"""Kinds of pods of which one is asked about alone."""
+
 
 def parts(
     demand: WaitingDemand, unplaced: list[Pod], capacity: HostCapacity, snapshot: Snapshot
 ) -> Iterator[WaitingDemand]:
-    """Yield demands of fewer pods, with the claims that these name; those with the most pods first.
+    """Yield demands of fewer pods, with the claims that these name: as many as nodes have room for, then fewer that name fewer claims.
 
     `unplaced`: its pods that no node has yet. Those that have one stay in every part.
     """
     waiting = {pod.uid for pod in unplaced}
     placed = [pod for pod in demand.pods if pod.uid not in waiting]
-    for chosen in capacity.largest(unplaced):
-        if len(chosen) == len(unplaced):
-            continue  # no node has the devices and the room for all
+    # What all name was refused on each node that has the room for all.
+    refused = {frozenset(claim.uid for claim in demand.claims)}
+    roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
+    for number, chosen in enumerate((*roomy, *_fewer(unplaced, snapshot))):
         pods = sorted((*placed, *chosen), key=lambda pod: pod.uid)
         named = {claim.uid for pod in pods for claim in snapshot.named_claims(pod) if claim is not None}
         claims = tuple(claim for claim in demand.claims if claim.uid in named)
         tied = tuple(claim for claim in demand.tied if claim.uid in named)
-        if claims:
+        own = frozenset(claim.uid for claim in claims)
+        if own and (number < len(roomy) or own not in refused):
             asked = tuple(claim for claim in demand.asked if claim.uid in named)
+            refused.add(own)
             yield replace(demand, claims=claims, pods=tuple(pods), tied=tied, asked=asked)
+
+
+def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
+    """Yield half of the pods, the older ones, and so on, then one of each kind: nobody waits behind others for which no node has the devices.
+
+    The others are tied to the node of those that are served, and looked at one by one.
+    """
+    ordered = sorted(pods, key=lambda pod: (pod.created, pod.uid))
+    kinds: dict[object, Pod] = {}
+    for pod in ordered:
+        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
+        kinds.setdefault((constraints_of(pod), *slots), pod)
+    while len(ordered) > 3:
+        ordered = ordered[: len(ordered) // 2]
+        yield ordered
+    yield from ((pod,) for pod in islice(kinds.values(), _MOST_KINDS))
 
 
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:

@@ -43,8 +43,8 @@ class WaitingDemand:
     """Allocated claims of these pods: the rest has to go to the same node."""
     asked: tuple[Claim, ...] = ()
     """The claims as the allocator is asked about them: what their configuration needs is said by selectors, too."""
-    key: str = field(init=False, compare=False, repr=False)
-    """Stays the same as long as the same claims wait."""
+    key: str = field(default="", compare=False, repr=False)
+    """Stays the same as long as the same claims wait; a part of a demand has that of the whole, which backs off with it."""
     priority: int = field(init=False, compare=False, repr=False)
     """The highest priority among the pods."""
     since: str = field(init=False, compare=False, repr=False)
@@ -58,7 +58,7 @@ class WaitingDemand:
         put = object.__setattr__
         put(self, "asked", self.asked or self.claims)
         put(self, "members", {pod.group.name: pod for pod in self.pods if pod.group is not None})
-        put(self, "key", min([claim.uid for claim in self.claims]))
+        put(self, "key", self.key or min([claim.uid for claim in self.claims]))
         put(self, "priority", max([pod.priority for pod in self.pods], default=0))
         put(self, "since", min([pod.created for pod in self.pods] + [claim.created for claim in self.claims]))
 

@@ -105,7 +105,8 @@ class Writer:
         for. A claim that is reserved for it alone first loses that reservation: from then on no kubelet prepares the claim unless
         somebody reserves it, and that refuses the clearing. Then the pod is read: it is never cleared once that is bound; and
         where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
-        A pod that is bound to another node than that of the devices cannot use them. Where it does not become known whether the pod is
+        A pod that is bound to another node than that of the devices cannot use them. A claim in deletion, which nobody can reserve once more,
+        loses all at once, unless its pod is bound. Where it does not become known whether the pod is
         bound, the reservation is given back, too.
         """
         async with self._turns.of(claim.namespace):
@@ -122,11 +123,12 @@ class Writer:
                 return False
             with suppress(Missing):
                 version = now.version
-                if (
-                    user is not None
-                    and user.node is not None
-                    and now.allocation.node not in (None, user.node)
-                ):
+                node = user.node if user is not None else None
+                away = node is not None and now.allocation.node not in (None, node)
+                if away or (reserved and now.deleting):
+                    pod = await self._live(user) if user is not None and not away else None
+                    if pod is not None and pod.node is not None:
+                        return False
                     await self._status(now, version, {"allocation": None, "reservedFor": None})
                     return True
                 try:
@@ -146,15 +148,20 @@ class Writer:
 
         A bound pod gets its reservation back at once: kubelet starts it no sooner, and controller-manager may be away.
         """
-        try:
-            pod = Pod.from_json(await self._client.get(PODS, user.name, namespace=user.namespace))
-        except Missing:
-            return reserved
-        if pod.uid != user.uid:
+        pod = await self._live(user)
+        if pod is None:
             return reserved
         if pod.node is not None:
             await self._reserve(claim, pod)
         return pod.node is not None or (reserved and not pod.gates)
+
+    async def _live(self, user: Pod) -> Pod | None:
+        """Return a pod as it is now; None: it is gone."""
+        try:
+            pod = Pod.from_json(await self._client.get(PODS, user.name, namespace=user.namespace))
+        except Missing:
+            return None
+        return pod if pod.uid == user.uid else None
 
     async def _reserve(self, claim: Claim, user: Pod, *, unanswered: bool = False) -> None:
         """Reserve a claim for its pod once more if nobody has it now, and it still has these devices.
