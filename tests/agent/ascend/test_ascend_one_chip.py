@@ -21,6 +21,8 @@ READS = (
     "dcmi_get_device_die_v2",
     "dcmi_get_device_info",
 )
+DEADLINE = 1.5
+"""Seconds for a question to all cards; a busy machine asks those that answer within it."""
 MODELS = ["310P", "310P-48G", "910A", "910B4", "A3", "310B", "950"]
 
 
@@ -85,32 +87,32 @@ def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
     node = node_with(["910B4"] * 4)
     for card in (0, 2):
         node.fake.hang(call, card=card)
-    fresh = AscendBackend(node.root, calls=CardCalls(0.3))
+    fresh = AscendBackend(node.root, calls=CardCalls(DEADLINE))
     began = time.monotonic()
     assert [card.name for card in fresh.devices()] == ["npu-1", "npu-3"]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * DEADLINE
     assert fresh.incomplete()
     with pytest.raises(Lost, match="npu-0: 2 of the node's chips did not answer"):
         fresh.partitions_of("npu-0")
     node.fake.drop_rules()
     while len(fresh.devices()) < 4:
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
 
 
 def test_a_chip_whose_links_hang_costs_the_others_one_deadline(node_with: Nodes) -> None:
     """All are served, in one group if the others tell that they are, and it is asked again until it answers."""
     node = node_with(["910B4"] * 4)
     node.fake.hang("dcmi_get_topo_info_by_device_id", card=0)
-    fresh = AscendBackend(node.root, calls=CardCalls(0.3))
+    fresh = AscendBackend(node.root, calls=CardCalls(DEADLINE))
     began = time.monotonic()
     groups = [card.attributes.get("hccsGroup") for card in fresh.devices()]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * DEADLINE
     assert groups[0] is None
     assert len(set(groups[1:])) == 1
     assert fresh.incomplete()
     node.fake.drop_rules()
     while len({card.attributes.get("hccsGroup") for card in fresh.devices()}) > 1:
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
     assert not fresh.incomplete()
 
 

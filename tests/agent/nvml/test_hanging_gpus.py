@@ -16,6 +16,9 @@ from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
 from tests.agent.simulatednode import holder
 
+DEADLINE = 1.5
+"""Seconds for a question to all cards; a busy machine asks those that answer within it."""
+
 
 async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
     faked: MakeFake, namespace: str
@@ -97,11 +100,11 @@ async def test_gpus_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
     node = node_with(["H100-80GB"] * 4)
     for card in (0, 2):
         node.fake.hang(call, card=card)
-    backend = NvmlBackend(node.root, calls=CardCalls(0.3))
+    backend = NvmlBackend(node.root, calls=CardCalls(DEADLINE))
     hardware = Hardware([backend])
     began = time.monotonic()
     assert set(await hardware.discover()) == {"gpu-1", "gpu-3"}
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * DEADLINE
     assert hardware.incomplete
     with pytest.raises(Lost, match="gpu-0: it was not found when GPUs were looked for"):
         await hardware.partitions_of("gpu-0")
@@ -126,7 +129,7 @@ async def test_a_gpu_whose_links_or_events_hang_costs_the_others_one_deadline(
     node.fake.nvlink([(0, 1), (2, 3)])
     for card in (2, 3):
         node.fake.hang(call, card=card)
-    backend = NvmlBackend(node.root, calls=CardCalls(0.3))
+    backend = NvmlBackend(node.root, calls=CardCalls(DEADLINE))
     hardware = Hardware([backend])
 
     async def linked() -> list[set[str]]:
@@ -139,7 +142,7 @@ async def test_a_gpu_whose_links_or_events_hang_costs_the_others_one_deadline(
 
     began = time.monotonic()
     assert {"gpu-0", "gpu-1"} in await linked()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * DEADLINE
     assert len(hardware.cards) == 5
     assert hardware.incomplete == (call == "nvmlDeviceGetNvLinkState")
     node.fake.drop_rules()
