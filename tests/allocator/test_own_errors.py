@@ -29,7 +29,7 @@ def demand() -> Demand:
     return Demand((claim("c", device_request("one", "first"), *others, constraints=[constraint]),))
 
 
-def test_an_error_that_a_second_search_does_not_reach_is_told() -> None:
+def test_an_error_that_a_second_search_does_not_reach_is_in_the_answer() -> None:
     """The steps that others have used up were missing, and the claim met a defect at each pass, of which its owner was told nothing."""
     state = cluster(node("n1", 2), node("n2", 4), nodes=["n2", "n1"])
     answer = allocate(state, demand())
@@ -39,7 +39,7 @@ def test_an_error_that_a_second_search_does_not_reach_is_told() -> None:
     assert f"selector #0 on device {GPU}/n1/b" in text
 
 
-def test_nodes_on_which_it_fails_are_not_searched_again_one_by_one() -> None:
+def test_nodes_on_which_it_fails_are_not_searched_one_by_one_in_addition() -> None:
     """Those in the same state were, for the name of the device in the text: seconds, in one step."""
     names = [f"n{number:02d}" for number in range(20)]
     other = device_slice("z", "z", [device("a", "other")])

@@ -96,7 +96,6 @@ async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
 ) -> None:
     """Kubelet drops the call of a plugin that has left, and tries the pod again after a minute."""
     nvml = installation.hardware.nvml
-    cuts = nvml.calls()[_CUT]
     nvml.delay(_CUT, 5.0, times=1)
     await work.create("waits", mig("2g.20gb"))
 
@@ -105,10 +104,12 @@ async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
 
     await eventually(claims, lambda rows: ("waits", "Preparing") in rows)
     await installation.agents.pop().stop()
+    # Idle partitions in its way take a second cut, by the same agent.
+    cuts = nvml.calls()[_CUT]
     await installation.agent()
     await work.running("waits")
     assert "Failed to prepare dynamic resources" not in await work.events("waits")
-    assert nvml.calls()[_CUT] == cuts + 1
+    assert nvml.calls()[_CUT] == cuts, "the next agent has cut nothing"
     await work.delete("waits")
 
 

@@ -188,7 +188,7 @@ async def test_no_start_of_a_pod_waits_for_what_autoscalers_see(client: Client, 
 
     await asyncio.gather(*(show(pod) for pod in pods), protect())
 
-    assert written.index("protected") <= 4
+    assert written.index("protected") < len(pods) - 2
     assert written.count("shown") == 12
     found = await client.list(PODS)
     mine = [raw for raw in found["items"] if raw["metadata"]["namespace"] == namespace]
