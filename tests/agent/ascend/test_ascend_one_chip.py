@@ -111,9 +111,9 @@ def test_a_chip_whose_links_hang_costs_the_others_one_deadline(node_with: Nodes)
     assert len(set(groups[1:])) == 1
     assert fresh.incomplete()
     node.fake.drop_rules()
-    while len({card.attributes.get("hccsGroup") for card in fresh.devices()}) > 1:
+    # Those that answer first may be enough to tell the group.
+    while len({card.attributes.get("hccsGroup") for card in fresh.devices()}) > 1 or fresh.incomplete():
         assert time.monotonic() - began < 20
-    assert not fresh.incomplete()
 
 
 def test_a_vnpu_that_was_removed_is_not_among_what_was_last_seen(node: Node) -> None:
