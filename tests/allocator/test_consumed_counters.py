@@ -28,8 +28,8 @@ ROWS = st.dictionaries(
 def test_amounts_are_read_as_they_were_written(rows: dict[DeviceId, dict[tuple[str, str], int]]) -> None:
     """No entry has more than the 10 KiB of parameters that the API server takes."""
     entries = written(rows.items(), 64)
-    assert all(len(orjson.dumps(entry["opaque"]["parameters"])) <= 10 * 1024 for entry in entries)
-    assert dict(row for entry in entries for row in amounts_in(entry["opaque"])) == rows
+    assert all(len(orjson.dumps(opaque["parameters"])) <= 10 * 1024 for opaque in entries)
+    assert dict(row for opaque in entries for row in amounts_in(opaque)) == rows
 
 
 def test_a_record_that_needs_more_entries_than_there_is_room_for_is_left_out() -> None:
@@ -43,7 +43,8 @@ def test_a_record_that_needs_more_entries_than_there_is_room_for_is_left_out() -
 def test_a_device_that_is_in_no_slice_takes_what_its_allocation_says(source: str) -> None:
     """kubernetes/kubernetes #140802: withdrawn before anybody read it; only what a class may say counts."""
     entries = [
-        entry | {"source": source} for entry in written([(WHOLE, {("chip-0", "units"): 4 * 10**9})], 64)
+        {"source": source, "opaque": opaque}
+        for opaque in written([(WHOLE, {("chip-0", "units"): 4 * 10**9})], 64)
     ]
     state = cluster(*chips("n1"))
     state.put_slice(device_slice("n1-devices", "n1", chip()[1:], count=2))

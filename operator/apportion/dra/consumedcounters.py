@@ -28,7 +28,7 @@ _LONGEST = 9 * 1024
 
 
 def written(amounts: Iterable[tuple[DeviceId, CounterAmounts]], most: int) -> tuple[dict[str, Any], ...]:
-    """Return the entries that say what devices consume; none where more than `most` would be needed."""
+    """Return the opaque parameters of entries that say what devices consume; none where more than `most` would be needed."""
     entries: list[list[dict[str, Any]]] = []
     room = 0
     for device, consumed in amounts:
@@ -41,10 +41,7 @@ def written(amounts: Iterable[tuple[DeviceId, CounterAmounts]], most: int) -> tu
         room -= length
     if len(entries) > most:
         return ()
-    return tuple(
-        {"source": SOURCE, "opaque": {"driver": WRITER, "parameters": {**_KIND, "devices": rows}}}
-        for rows in entries
-    )
+    return tuple({"driver": WRITER, "parameters": {**_KIND, "devices": rows}} for rows in entries)
 
 
 def amounts_in(opaque: Mapping[str, Any] | None) -> Iterator[tuple[DeviceId, CounterAmounts]]:

@@ -6,7 +6,7 @@ In: an allocation whose devices are held. Out: the allocation as it is written.
 from apportion.allocator.allocationresult import MOST_CONFIGS
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation, ConfigResult
-from apportion.dra.consumedcounters import written
+from apportion.dra.consumedcounters import SOURCE, written
 
 
 def with_counters(allocation: Allocation, snapshot: Snapshot) -> Allocation:
@@ -20,5 +20,7 @@ def with_counters(allocation: Allocation, snapshot: Snapshot) -> Allocation:
     ]
     if not taken:
         return allocation
-    entries = written(taken, MOST_CONFIGS - len(allocation.config))
-    return allocation._replace(config=(*allocation.config, *map(ConfigResult.from_json, entries)))
+    said = written(taken, MOST_CONFIGS - len(allocation.config))
+    return allocation._replace(
+        config=(*allocation.config, *(ConfigResult(SOURCE, (), opaque) for opaque in said))
+    )
