@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from apportion.cluster.client import Client, connect
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 from tests.clients import silent, unanswered
+from tests.scheduling.allocating import Allocating, made_on
 
 __all__ = ["silent", "unanswered"]
 
@@ -24,3 +26,12 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 def writer(client: Client) -> Writer:
     """Write without a lease, at a fixed time."""
     return Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@pytest.fixture
+async def allocating(
+    client: Client, control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> AsyncIterator[Allocating]:
+    """Have a claim on the server, and the operator's side of it behind a faulty proxy."""
+    async with made_on(client, control_plane.kubeconfig, namespace, tmp_path) as made:
+        yield made

@@ -1,24 +1,12 @@
 """Writes of allocations whose answer is late, lost or no answer, on a real API server behind a faulty proxy."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from apportion.cluster.client import Client
-from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, Rule
-from tests.scheduling.allocating import STATUS, Allocating, made_on
-
-
-@pytest.fixture
-async def allocating(
-    client: Client, control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> AsyncIterator[Allocating]:
-    async with made_on(client, control_plane.kubeconfig, namespace, tmp_path) as made:
-        yield made
+from tests.scheduling.allocating import STATUS, Allocating
 
 
 async def test_an_answer_that_comes_after_its_echo_and_the_take_back_charges_nothing(

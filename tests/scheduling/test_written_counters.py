@@ -1,30 +1,16 @@
 """What devices take of the counters of their pools is written with their allocation: who starts later knows it (ADR 45)."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, SLICES
 from apportion.dra.claim import Claim
-from testbed.controlplane import ControlPlane
 from tests.observedcluster import ObservedCluster
-from tests.scheduling.allocating import DEVICE, Allocating, made_on
+from tests.scheduling.allocating import DEVICE, Allocating
 
 WHOLE, PART = DEVICE.name, "part"
-
-
-@pytest.fixture
-async def allocating(
-    client: Client, control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> AsyncIterator[Allocating]:
-    async with made_on(client, control_plane.kubeconfig, namespace, tmp_path) as made:
-        yield made
 
 
 def publish(world: ObservedCluster, *devices: str) -> None:
