@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.demand import Demand
-from apportion.allocator.found import Found, Unfinished
 from apportion.allocator.gang.members import Member
+from apportion.allocator.nodeanswers import NodeAnswers, Unfinished
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.allocator.state import State
 from tests.allocator.builders import claim, device_request
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.slow
 
 
 def _plan(
-    world: World, state: State, wanted: Sequence[Demand], found: Found | None = None
+    world: World, state: State, wanted: Sequence[Demand], found: NodeAnswers | None = None
 ) -> ReservationPlan | None:
     members = [Member(kind="one") for _ in wanted]
     return plan_reservation(
-        state, world.endings(), members, OnNode(world, wanted), enough=len(wanted), now=NOW, found=found
+        state, world.endings(), members, OnNode(world, wanted), enough=len(wanted), now=NOW, answers=found
     )
 
 
@@ -38,7 +38,7 @@ def _in_attempts(
     meanwhile: Callable[[], Collection[str] | None] = lambda: (),
 ) -> tuple[ReservationPlan | None, int]:
     """Return the plan, and how many attempts were given up; `meanwhile` returns what changed after one."""
-    found, given_up = Found(most), 0
+    found, given_up = NodeAnswers(most), 0
     while True:
         try:
             return _plan(world, state, wanted, found), given_up
@@ -71,7 +71,7 @@ def test_what_changes_between_two_attempts_counts(
     """All that holds devices of a node is gone; where nobody knows what changed all is asked anew."""
     node = [*world.kinds][number % len(world.kinds)]
     wanted = [Demand((claim("head", request),))]
-    found, state = Found(most), world.state()
+    found, state = NodeAnswers(most), world.state()
     try:
         _plan(world, state, wanted, found)
     except Unfinished:

@@ -1,7 +1,7 @@
 """A reservation is planned in steps, between which others run; what they change counts."""
 
 from apportion.allocator.allocate import decide
-from apportion.allocator.found import AT_ONCE
+from apportion.allocator.nodeanswers import AT_ONCE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.runtime import MAX_RUNTIME

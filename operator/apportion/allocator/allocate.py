@@ -16,8 +16,8 @@ from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import NamedQuery, Query
-from apportion.allocator.search.allowance import STEPS
 from apportion.allocator.search.scorer import Scorer, Strategy
+from apportion.allocator.search.searchbudget import STEPS
 from apportion.allocator.state import State
 from apportion.allocator.strategies.stateless import STATELESS
 from apportion.allocator.terms import DEFAULT_TERMS, Terms

@@ -18,9 +18,9 @@ from apportion.allocator.nodesteps import NodeSteps
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import LEAST_STEPS, SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
-from apportion.allocator.search.allowance import Allowance
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
+from apportion.allocator.search.searchbudget import SearchBudget
 from apportion.allocator.search.solve import solve
 from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
@@ -289,7 +289,7 @@ class NodeChoice(NodeSteps):
         if name in self.special or not self.ranking.shared:
             return error
         state, scorer = self.state, self.ranking.scorer
-        own = solve(state.view(name), self.query, scorer, state.selectors, Allowance(LEAST_STEPS))
+        own = solve(state.view(name), self.query, scorer, state.selectors, SearchBudget(LEAST_STEPS))
         return own if isinstance(own, NodeError) else error
 
     def _first(self, names: Iterable[str]) -> tuple[str, Solved] | None:

@@ -13,8 +13,8 @@ from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.allowance import Allowance
 from apportion.allocator.search.outcome import Outcome, Solved
+from apportion.allocator.search.searchbudget import SearchBudget
 from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
@@ -138,8 +138,8 @@ class NodeOutcomes:
             if found is not None:
                 return found
         ranking, reuse = self.ranking, self.reuse
-        allowance = ranking.allowance(pauses=self.pauses) if reuse else Allowance(self.steps)
-        found = solve(view, query, scorer, selectors, allowance, prefer=prefer, excluded=excluded)
+        budget = ranking.budget(pauses=self.pauses) if reuse else SearchBudget(self.steps)
+        found = solve(view, query, scorer, selectors, budget, prefer=prefer, excluded=excluded)
         return ranking.counted(found) if reuse else found
 
     def searched(self, name: str) -> Outcome:
@@ -246,8 +246,8 @@ def _outcome(
     node_state: NodeState,
     pauses: bool,  # noqa: FBT001 - hot path
 ) -> Outcome:
-    allowance = ranking.allowance(pauses=pauses)
-    return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, allowance))
+    budget = ranking.budget(pauses=pauses)
+    return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, budget))
 
 
 def precompute(state: State, *, many: int = MANY_CHANGES) -> None:

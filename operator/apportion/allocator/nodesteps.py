@@ -10,8 +10,8 @@ from apportion.allocator.nodeoutcomes import FEW_NODES, NodeOutcomes
 from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.rules.query import NodeError
-from apportion.allocator.search.allowance import Paused
 from apportion.allocator.search.outcome import Solved
+from apportion.allocator.search.searchbudget import Paused
 from apportion.dra.device import DeviceId
 
 

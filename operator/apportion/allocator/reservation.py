@@ -3,7 +3,7 @@
 In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them
 as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which counting says that
 enough may be free: the first that fits is the earliest; where nobody knows when, the fewest have to become free. The state stays as it is.
-A plan may be given up and begun anew by what was found out about nodes until then (`Found`), so that others run in between.
+A plan may be given up and begun anew by what was found out about nodes until then (`NodeAnswers`), so that others run in between.
 """
 
 import math
@@ -16,9 +16,9 @@ from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import freed, least_devices, matching
-from apportion.allocator.found import COUNTED, Found
 from apportion.allocator.future import Ending, Future
 from apportion.allocator.gang.members import Member
+from apportion.allocator.nodeanswers import COUNTED, NodeAnswers
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -90,23 +90,22 @@ def plan_reservation(
     prefer: Mapping[DeviceId, int] | None = None,
     known: Decision | None = None,
     wide: bool = False,
-    found: Found | None = None,
+    answers: NodeAnswers | None = None,
 ) -> ReservationPlan | None:
     """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
 
     `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
     named has none. `known`: what the first member was to get before, if the same holds of its claims and of the node's devices,
     which may be held by others: where all devices that may be free are needed nothing is asked. `wide`: keys may end on several nodes.
-    `found`: what was found out by a plan that was given up.
+    `answers`: what was found out by a plan that was given up.
 
-    Raises BrokenInput if a member's claims cannot be served by any state as they are written, and Unfinished where `found` says so.
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written, and Unfinished where `answers` says so.
     """
     with Future(state, endings) as future:
-        if found is None or (wide and len(members) > 1):
-            found = Found(
-                math.inf, keeps=False
-            )  # what one member gets changes what others may have on any node
-        plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide, found)
+        if answers is None or (wide and len(members) > 1):
+            # What one member gets changes what others may have on any node.
+            answers = NodeAnswers(keeps=False)
+        plan = _Planning(state, future, members, demands, now, prefer or {}, known, wide, answers)
         missing = enough
         for number, member in enumerate(members):
             if missing <= 0:
@@ -145,7 +144,7 @@ class _Planning:
     prefer: Mapping[DeviceId, int]
     known: Decision | None
     wide: bool
-    found: Found
+    answers: NodeAnswers
     places: list[Place] = field(default_factory=list)
     asked: int = 0
     rows: dict[object, list[_Row]] = field(default_factory=dict)
@@ -158,7 +157,8 @@ class _Planning:
     def place(self, number: int) -> bool:
         """Place a member where it fits first; says whether it fits anywhere."""
         self.future.hold_others()
-        key = self._kind(number)
+        kind = self.members[number].kind
+        key: object = number if kind is None else (kind,)
         if key not in self.rows:
             self.rows[key] = [
                 row for node in self.demands.nodes(number) for row in self._row(number, node, 0)
@@ -188,11 +188,6 @@ class _Planning:
             return True
         return False
 
-    def _kind(self, number: int) -> object:
-        """Return what is equal for members of one kind."""
-        kind = self.members[number].kind
-        return number if kind is None else (kind,)
-
     def _decide(self, number: int, node: str, ended: int) -> Decision | None:
         placed = tuple(self.on_node.get(node, ()))
         if not self._has_room(number, node, ended, placed):
@@ -200,10 +195,10 @@ class _Planning:
         if self.known is not None and not number and self._leaves_no_choice(self.known, node, ended):
             return self.known
         self.asked += 1
-        return self.found.of(node, (number, ended, placed), lambda: self._ask(number, node, ended))
+        return self.answers.of(node, (number, ended, placed), lambda: self._ask(number, node, ended))
 
     def _has_room(self, number: int, node: str, ended: int, placed: tuple[int, ...] = ()) -> bool:
-        return self.found.of(
+        return self.answers.of(
             node,
             ("room", number, ended, placed),
             lambda: self.demands.has_room(number, node, ended, placed),
@@ -254,7 +249,7 @@ class _Planning:
 
     def _row(self, number: int, node: str, ended: int, *, fits: bool = False) -> list[_Row]:
         """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""
-        return self.found.of(
+        return self.answers.of(
             node,
             ("row", number, ended, fits),
             lambda: self._count(number, node, ended, fits=fits),

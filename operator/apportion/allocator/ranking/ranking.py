@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.allowance import STEPS, Allowance, PausedSearch
 from apportion.allocator.search.outcome import EXHAUSTED, Contention, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
+from apportion.allocator.search.searchbudget import STEPS, PausedSearch, SearchBudget
 
 SortKey: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name. The smallest wins."""
@@ -73,14 +73,14 @@ class Ranking(ABC):
         """Whether the ranking never caught up."""
         return self._cursor < 0
 
-    def allowance(self, *, pauses: bool) -> Allowance:
+    def budget(self, *, pauses: bool) -> SearchBudget:
         """Return what the next search of a node may do.
 
         All nodes on which the steps are used up take twice as many as one does, and each what a search without dead ends needs. Slices of searches
         that were dropped count, too: where all nodes change all the time, the next ones end nevertheless.
         """
         given_up = self._exhausted + self._paused.given_up
-        return Allowance(max(STEPS // (1 + given_up) ** 2, LEAST_STEPS), self._paused, pauses)
+        return SearchBudget(max(STEPS // (1 + given_up) ** 2, LEAST_STEPS), self._paused, pauses)
 
     def counted(self, outcome: Outcome) -> Outcome:
         """Count an outcome for which the steps were used up, and return it."""

@@ -7,10 +7,10 @@ from typing import Protocol
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.allowance import FULL, Allowance
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
 from apportion.allocator.search.search import Pick, Search
+from apportion.allocator.search.searchbudget import FULL, SearchBudget
 from apportion.allocator.search.solve import solve
 
 
@@ -121,11 +121,11 @@ class Scorer(Protocol):
         query: Query,
         selectors: SelectorLookup,
         _keeper: OutcomeKeeper,
-        allowance: Allowance = FULL,
+        budget: SearchBudget = FULL,
     ) -> Outcome:
         """Return the outcome of all nodes of a state, as an estimate if the strategy has one. Raises Paused as the search does."""
         found = self.shortcut(view, query, selectors, shared=True)
-        return found if found is not None else solve(view, query, self, selectors, allowance)
+        return found if found is not None else solve(view, query, self, selectors, budget)
 
     def destroyed(self, _view: NodeView, _picks: Sequence[Pick], _idle: Iterable[int]) -> int:
         """Return the worth of the idle partitions that no longer fit together with the picks."""

@@ -14,12 +14,12 @@ from apportion.allocator.bits import bits
 from apportion.allocator.finished import finished
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import MOST_RESULTS, ErrorCause, NodeError, Query
-from apportion.allocator.search.allowance import SLICE, STEPS
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.feasibility import Feasibility
 from apportion.allocator.search.interchangeable import Interchangeability
 from apportion.allocator.search.outcome import Solved
 from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pick
+from apportion.allocator.search.searchbudget import SLICE, STEPS
 
 __all__ = ["OutOfBudget", "Pick", "Search"]
 

@@ -8,11 +8,11 @@ from collections.abc import Generator, Mapping, Sequence
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.allowance import FULL, SLICE, Allowance, Paused
 from apportion.allocator.search.candidates import candidate_slots
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.search.partial import OutOfBudget, Pick
 from apportion.allocator.search.search import Search, SearchStrategy
+from apportion.allocator.search.searchbudget import FULL, SLICE, Paused, SearchBudget
 
 TOGETHER = 4
 """Requests for whose earlier alternatives a search is made without a pause: each takes some thousandths of a second."""
@@ -23,20 +23,20 @@ def solve(
     query: Query,
     strategy: SearchStrategy,
     selectors: SelectorLookup,
-    allowance: Allowance = FULL,
+    budget: SearchBudget = FULL,
     *,
     prefer: Mapping[int, int] | None = None,
     excluded: int = 0,
 ) -> Outcome:
-    """Search one node. The outcome depends only on the arguments. Raises Paused after a slice where the allowance says so; the next call goes on."""
-    paused, slices, key = allowance.paused, None, None
-    if paused is not None and (allowance.pauses or paused.slices is not None):
+    """Search one node. The outcome depends only on the arguments. Raises Paused after a slice where the budget says so; the next call goes on."""
+    paused, slices, key = budget.paused, None, None
+    if paused is not None and (budget.pauses or paused.slices is not None):
         preferred = tuple(sorted(prefer.items())) if prefer else ()
         key = view, view.node_class, view.holdings, query, preferred, excluded
         slices = paused.take(key)
     goes_on = slices is not None
     if slices is None:
-        slices = _slices(view, query, strategy, selectors, allowance.steps, prefer, excluded)
+        slices = _slices(view, query, strategy, selectors, budget.steps, prefer, excluded)
     while True:
         try:
             next(slices)
@@ -45,7 +45,7 @@ def solve(
                 paused.ended()
             outcome: Outcome = end.value
             return outcome
-        if paused is not None and allowance.pauses:
+        if paused is not None and budget.pauses:
             paused.put(key, slices, goes_on=goes_on)
             raise Paused
 

@@ -20,11 +20,11 @@ from apportion.allocator.pricing.shareprices import SharePrices
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.rules.query import Alternative, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.allowance import FULL, Allowance
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved, Unsolved
 from apportion.allocator.search.scorer import OutcomeKeeper, Scorer
 from apportion.allocator.search.search import Pick, Search
+from apportion.allocator.search.searchbudget import FULL, SearchBudget
 from apportion.allocator.search.solve import solve
 from apportion.allocator.strategies.deviceorder import DeviceTraits, left_over
 from apportion.allocator.strategies.shares import PricedShares
@@ -157,7 +157,7 @@ class LeastFragmentation(Scorer):
         query: Query,
         selectors: SelectorLookup,
         keeper: OutcomeKeeper,
-        allowance: Allowance = FULL,
+        budget: SearchBudget = FULL,
     ) -> Outcome:
         """Return the outcome of all nodes of a state: from kept prices, estimated, scored anew, or searched. Hot path."""
         if view.groups:
@@ -170,7 +170,7 @@ class LeastFragmentation(Scorer):
             if found is not None:
                 return found
         found = self._estimate.outcome(view, query, selectors)
-        return self._rerate(view, query, selectors, keeper, allowance) if found is None else found
+        return self._rerate(view, query, selectors, keeper, budget) if found is None else found
 
     def destroyed(self, view: NodeView, picks: Sequence[Pick], idle: Iterable[int]) -> int:
         """Return the cost of the idle partitions that no longer fit beside the picks."""
@@ -182,7 +182,7 @@ class LeastFragmentation(Scorer):
         query: Query,
         selectors: SelectorLookup,
         keeper: OutcomeKeeper,
-        allowance: Allowance,
+        budget: SearchBudget,
     ) -> Outcome:
         """Return an earlier outcome with a new score where prices cannot change the picks, else a searched outcome.
 
@@ -197,7 +197,7 @@ class LeastFragmentation(Scorer):
                 search.taken |= 1 << pick.device
                 search.picks.append(pick)
             return self.finish(search, former.ranks, former.picks)
-        outcome = solve(view, query, self, selectors, allowance)
+        outcome = solve(view, query, self, selectors, budget)
         if isinstance(outcome, Solved | Unsolved) and _is_price_free(view, query, selectors):
             keeper.price_free[query] = outcome
         return outcome

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import structlog
 
 from apportion.allocator.decision import Decision
-from apportion.allocator.found import Found, Unfinished
+from apportion.allocator.nodeanswers import NodeAnswers, Unfinished
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -50,7 +50,7 @@ class Attempts:
         self, head: Head, only: frozenset[str] | None, lifted: Lifted
     ) -> Generator[None, None, ReservationPlan | None]:
         """Return a plan, on the nodes of `only` or on any; None: there is none. Yields between two attempts."""
-        answers, seen = Found(), self._nodes.others_end
+        answers, seen = NodeAnswers(), self._nodes.others_end
         while True:
             began = self._clock()
             try:
@@ -76,7 +76,7 @@ class Attempts:
         only: frozenset[str] | None,
         known: Decision | None,
         lifted: Lifted,
-        answers: Found | None,
+        answers: NodeAnswers | None,
     ) -> ReservationPlan | None:
         with self._nodes.put_back(), lifted():
             try:

@@ -3,7 +3,6 @@
 In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from functools import partial
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.found import COUNTED, Found
 from apportion.allocator.gang.members import Member
+from apportion.allocator.nodeanswers import COUNTED, NodeAnswers
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.api.contract import HELD
@@ -44,7 +43,7 @@ def plan(
     now: float,
     only: frozenset[str] | None = None,
     known: Decision | None = None,
-    answers: Found | None = None,
+    answers: NodeAnswers | None = None,
 ) -> ReservationPlan | None:
     """Return where it will fit first, on the nodes of `only`, or on any; None: nowhere, or its group is too large.
 
@@ -70,7 +69,7 @@ def plan(
     ]
     wide = WideDevices(snapshot, queries)
     holders = {node: wide.holders(node) for node in sorted({*(n for each in nodes for n in each)})}
-    answers = answers or Found(math.inf, keeps=False)
+    answers = answers or NodeAnswers(keeps=False)
     rows = {
         node: answers.of(
             node,
@@ -90,7 +89,7 @@ def plan(
         prefer=candidates.idle,
         known=known,
         wide=any(holders.values()),
-        found=answers,
+        answers=answers,
     )
 
 

@@ -1,4 +1,4 @@
-"""Allowance: what the search of a node may spend, and whether it pauses; PausedSearch: one that goes on when it is asked for again.
+"""SearchBudget: what the search of a node may spend, and whether it pauses; PausedSearch: one that goes on when it is asked for again.
 
 In: the steps. Out: the same search, in slices, between which others run. A search that nobody asked for again is dropped by the next one that pauses.
 """
@@ -57,7 +57,7 @@ class PausedSearch:
         self.dropped //= 2
 
 
-class Allowance(NamedTuple):
+class SearchBudget(NamedTuple):
     """What one search of a node may do. A named tuple, because one is created per node state."""
 
     steps: int = STEPS
@@ -68,4 +68,4 @@ class Allowance(NamedTuple):
     """Whether it pauses after a slice, with `Paused`; else it goes on to its end."""
 
 
-FULL = Allowance()
+FULL = SearchBudget()

@@ -1,4 +1,4 @@
-"""Found: what a plan in the making has found out about single nodes.
+"""NodeAnswers: what a plan in the making has found out about single nodes.
 
 In: questions about a node, nodes that changed. Out: answers, each found out once as long as its node does not change; or that enough was
 asked at once. The plan is then given up, and begun anew by these answers once others have run: between two attempts the state is as it was.
@@ -19,7 +19,7 @@ class Unfinished(Exception):  # noqa: N818 - it is no error: the plan is begun a
     """Enough was asked in this attempt."""
 
 
-class Found:
+class NodeAnswers:
     """The answers so far."""
 
     def __init__(self, most: float = AT_ONCE, *, keeps: bool = True) -> None:
