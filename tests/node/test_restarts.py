@@ -96,14 +96,20 @@ async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
 ) -> None:
     """Kubelet drops the call of a plugin that has left, and tries the pod again after a minute."""
     nvml = installation.hardware.nvml
-    nvml.delay(_CUT, 5.0, times=1)
-    await work.create("waits", mig("2g.20gb"))
+    nvml.hang(_CUT)
+    # No other test asks for this profile: an idle partition would be taken without a cut.
+    await work.create("waits", mig("3g.40gb"))
 
     async def claims() -> list[tuple[str, ...]]:
         return installation.journal()["claims"]
 
-    await eventually(claims, lambda rows: ("waits", "Preparing") in rows)
-    await installation.agents.pop().stop()
+    try:
+        await eventually(claims, lambda rows: ("waits", "Preparing") in rows)
+        ending = asyncio.ensure_future(installation.agents.pop().stop())
+        await asyncio.sleep(1.0)
+    finally:
+        nvml.drop_rules()
+    await ending
     # Idle partitions in its way take a second cut, by the same agent.
     cuts = nvml.calls()[_CUT]
     await installation.agent()
