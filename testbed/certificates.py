@@ -31,9 +31,11 @@ class KeyPair:
 class Authority:
     """Signs the certificates of a control plane and its clients; all files are in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, identified: bool = True) -> None:
+        """`identified`: certificates name the key of their signer (RFC 5280 4.2.1.1), as some tools for clusters leave out."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        self._identified = identified
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "apportion-testbed")])
         certificate = (
@@ -93,10 +95,10 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
             .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
         )
+        if self._identified:
+            signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            builder = builder.add_extension(signer, critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         pair = KeyPair(self._folder / f"{stem}.pem", self._folder / f"{stem}.key")

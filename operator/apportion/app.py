@@ -8,7 +8,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 import kopf
@@ -28,6 +28,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.cluster.serverversion import require_version
 from apportion.cluster.snapshot import Snapshot
+from apportion.connection import Connection
 from apportion.errors import ApportionError
 from apportion.fitness import Fitness
 from apportion.gauges.gauges import Gauges
@@ -167,19 +168,9 @@ class App:
         )
         self._page = PageProcess(command_of(settings)) if settings.web.port else None
 
-    def connection(self) -> kopf.ConnectionInfo:
+    def connection(self) -> Connection:
         """Return how to reach the API server, with a token that is valid now, and until when to use it."""
-        settings, token = self._client.settings, self._client.credentials.token()
-        return kopf.ConnectionInfo(
-            server=str(settings.host),
-            ca_path=settings.ssl_ca_cert,
-            insecure=not settings.verify_ssl,
-            token=token,
-            scheme="Bearer" if token else None,
-            certificate_path=settings.cert_file,
-            private_key_path=settings.key_file,
-            expiration=datetime.now(UTC) + timedelta(minutes=10),
-        )
+        return Connection.of(self._client)
 
     def stopping(self) -> None:
         """Learn that kopf has stopped, which has the signal handlers, and stop too."""
