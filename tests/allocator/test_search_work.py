@@ -3,10 +3,12 @@
 import pytest
 
 from apportion.allocator.allocate import allocate, decide
+from apportion.allocator.closeness.distances import NodeDistances
 from apportion.allocator.closeness.ladder import DEFAULT, Ladder
 from apportion.allocator.decision import Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.partial import PartialSolution
+from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from apportion.dra.slice import Slice
@@ -35,17 +37,36 @@ def test_requests_that_are_equal_are_counted_as_one() -> None:
     assert calls_for_each_device(hard_node("n1", 1, 112), distinct_claim(24)) < 200
 
 
+CARDS = 8
+
+
+def shared_cards() -> State:
+    """Return a node of cards of which each may have 800 shares."""
+    cards = [
+        device(f"gpu-{n}", allowMultipleAllocations=True, capacity=amounts(memory=800)) for n in range(CARDS)
+    ]
+    return cluster(device_slice("s", "n1", cards))
+
+
+def hundreds_of_shares(claims: int) -> Demand:
+    """Return claims for 32 shares each."""
+    shares = [device_request(f"r{n}", capacity={"requests": {"memory": "1"}}) for n in range(32)]
+    return Demand(tuple([claim(f"c{number}", *shares) for number in range(claims)]))
+
+
 @pytest.mark.parametrize("ladder", [None, DEFAULT], ids=["no ladder", "ladder"])
 def test_a_pod_may_ask_for_many_hundreds_of_shares(ladder: Ladder | None) -> None:
     """Their search needed two calls within each other for each of them, more than the interpreter allows, and a ladder more steps than a search has."""
-    cards = [
-        device(f"gpu-{n}", allowMultipleAllocations=True, capacity=amounts(memory=800)) for n in range(8)
-    ]
-    state = cluster(device_slice("s", "n1", cards))
-    shares = [device_request(f"r{n}", capacity={"requests": {"memory": "1"}}) for n in range(32)]
-    claims = tuple(claim(f"c{number}", *shares) for number in range(20))
     with Steps() as counted:
-        found = decide(state, Demand(claims), Terms(ladder=ladder))
+        found = decide(shared_cards(), hundreds_of_shares(20), Terms(ladder=ladder))
     assert found is not None
     assert [len(each.results) for each in found.allocations] == [32] * 20
     assert counted.count < 2_000_000
+
+
+def test_a_share_is_compared_once_with_each_card_that_is_chosen() -> None:
+    """Under a ladder it was compared with each share: 960 of them were half a million comparisons in one piece."""
+    with Steps(only=NodeDistances.level) as compared:
+        found = decide(shared_cards(), hundreds_of_shares(30), Terms(ladder=DEFAULT))
+    assert found is not None
+    assert compared.count < 4 * CARDS * 960

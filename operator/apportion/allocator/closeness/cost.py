@@ -16,13 +16,15 @@ Cost: TypeAlias = tuple[int, ...]
 class ClosenessCost:
     """The cost of one set of devices."""
 
-    __slots__ = ("_chosen", "_distances", "_former", "_ladder", "total", "worst")
+    __slots__ = ("_chosen", "_distances", "_former", "_ladder", "_shares", "total", "worst")
 
     def __init__(self, distances: NodeDistances, ladder: Ladder) -> None:
         self._distances = distances
         self._ladder = ladder
         self._chosen: list[tuple[int, int]] = []
         """(device, the devices that its request could take)"""
+        self._shares: dict[int, int] = {}
+        """How often each device is in the set: more than once where several of its shares are."""
         self._former: list[tuple[int, int]] = []
         self.worst = 0
         self.total = 0
@@ -32,19 +34,23 @@ class ClosenessCost:
         self._former.append((self.worst, self.total))
         self.worst, self.total = self.with_device(index)
         self._chosen.append((index, eligible))
+        self._shares[index] = self._shares.get(index, 0) + 1
 
     def remove(self) -> None:
         """Remove the device added last."""
         self.worst, self.total = self._former.pop()
-        self._chosen.pop()
+        index, _ = self._chosen.pop()
+        self._shares[index] -= 1
+        if not self._shares[index]:
+            del self._shares[index]
 
     def with_device(self, index: int) -> tuple[int, int]:
         """Return (worst level, sum of levels) with this device added."""
         worst, total = self.worst, self.total
-        for other, _ in self._chosen:
+        for other, shares in self._shares.items():
             level = self._distances.level(index, other)
             worst = max(worst, level)
-            total += level
+            total += level * shares
         return worst, total
 
     @property

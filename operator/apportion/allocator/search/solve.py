@@ -1,6 +1,6 @@
 """solve(): the outcome of a query on one node.
 
-In: a view and a query. Out: an outcome, by one search and, where requests have alternatives, some more; a slice at a time where that is wanted.
+In: a view and a query. Out: an outcome, by one search and, where that takes many steps or requests have alternatives, some more; a slice at a time where that is wanted.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -8,7 +8,8 @@ from collections.abc import Generator, Mapping, Sequence
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.candidates import candidate_slots
+from apportion.allocator.search.candidates import Candidates, candidate_slots
+from apportion.allocator.search.leastchoice import LeastChoice
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.search.partial import OutOfBudget, Pick
 from apportion.allocator.search.search import Search, SearchStrategy
@@ -61,33 +62,60 @@ def _slices(
 ) -> Generator[None, None, Outcome]:
     try:
         rows = yield from candidate_slots(view, query, selectors, excluded)
-        search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
-        picks = yield from search.slices()
+        search, picks, first = yield from _any_order(view, query, rows, strategy, steps, prefer)
     except NodeError as error:
         return error
     except OutOfBudget:
         return EXHAUSTED
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
-    if strategy.scans and not search.exact_order:
-        search, picks = yield from _with_earliest_alternatives(search, picks, strategy)
+    if not first or (strategy.scans and not search.exact_order):
+        search, picks = yield from _with_earliest_alternatives(search, rows, picks, strategy, first)
     if steps - search.steps_left > SLICE:
         # A ladder compares sets of devices, which takes some hundredths of a second.
         yield
     return strategy.finish(search, _ranks(query, picks), picks)
 
 
+def _any_order(
+    view: NodeView,
+    query: Query,
+    rows: list[list[Candidates]],
+    strategy: SearchStrategy,
+    steps: int,
+    prefer: Mapping[int, int] | None,
+) -> Generator[None, None, tuple[Search, tuple[Pick, ...] | None, int]]:
+    """Return a search with its picks, and the first slot for which earlier alternatives may be possible.
+
+    In the order of the slots; where half of the steps do not suffice, with the other half in that of the slots with the least choice.
+    """
+    other = LeastChoice.of(query, rows)
+    own = steps - steps // 2 if other is not None else steps
+    search = Search(view, query, rows, strategy, steps=own, prefer=prefer)
+    try:
+        return search, (yield from search.slices()), 1
+    except OutOfBudget:
+        if other is None:
+            raise
+    return *(yield from other.search(view, query, rows, strategy, steps - own, prefer)), 0
+
+
 def _with_earliest_alternatives(
-    search: Search, picks: tuple[Pick, ...], strategy: SearchStrategy
+    search: Search,
+    rows: list[list[Candidates]],
+    picks: tuple[Pick, ...],
+    strategy: SearchStrategy,
+    first: int,
 ) -> Generator[None, None, tuple[Search, tuple[Pick, ...]]]:
     """Return a solution in which each slot has the earliest alternative that the slots before it leave possible, as far as the steps left suffice.
 
     A strategy's first device for one slot may be the only one that serves an early alternative of a later slot.
     """
     left = search.steps_left
-    rows = search.candidate_rows
+    # Strategies look up alternatives by their number.
+    search.candidate_rows = rows
     ranks = _ranks(search.query, picks)
-    for number in range(1, len(rows)):
+    for number in range(first, len(rows)):
         if not ranks[number]:
             continue
         if number % TOGETHER == 0:
@@ -102,7 +130,6 @@ def _with_earliest_alternatives(
             found = None
         left -= steps - narrowed.steps_left
         if found is not None:
-            # Strategies look up alternatives by their number.
             narrowed.candidate_rows = rows
             search, picks, ranks = narrowed, found, _ranks(search.query, found)
     return search, picks

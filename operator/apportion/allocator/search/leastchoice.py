@@ -1,0 +1,67 @@
+"""LeastChoice: a query whose requests are searched in another order, those with the least choice first.
+
+In: a query and its candidates on a node. Out: devices for its requests, or the proof that there are none. A search in the requests' own order tries
+each way to serve the first ones before it finds out that none leaves enough for a later one: with shares of eight cards, which are not
+interchangeable, more ways than there are steps. It is for the verdict that the order does not matter; upstream's first solution is another one.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.query import Query
+from apportion.allocator.search.candidates import Candidates
+from apportion.allocator.search.partial import Pick
+from apportion.allocator.search.search import Search, SearchStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class LeastChoice:
+    """The order in which requests are searched."""
+
+    slots: tuple[int, ...]
+    """The number of each slot of the query."""
+
+    @classmethod
+    def of(cls, query: Query, rows: Sequence[Sequence[Candidates]]) -> Self | None:
+        """Return the order; None where it is the query's own, or may change the verdict.
+
+        Admin access keeps later claims from a device, and not earlier ones; an error, and mode All, end a search where they are met.
+        """
+        if len(rows) < 2 or not query.counted or any(candidates.errors for row in rows for candidates in row):
+            return None
+
+        def choice(number: int) -> int:
+            return max([candidates.mask.bit_count() - candidates.count for candidates in rows[number]])
+
+        found = tuple(sorted(range(len(rows)), key=choice))
+        return cls(found) if found != tuple(range(len(rows))) else None
+
+    def search(
+        self,
+        view: NodeView,
+        query: Query,
+        rows: Sequence[Sequence[Candidates]],
+        strategy: SearchStrategy,
+        steps: int,
+        prefer: Mapping[int, int] | None,
+    ) -> Generator[None, None, tuple[Search, tuple[Pick, ...] | None]]:
+        """Return a search in the query's own order that has chosen the devices found in this one, and its picks; None: there are none.
+
+        Raises OutOfBudget.
+        """
+        reordered = Query(tuple([query.slots[number] for number in self.slots]), query.constraints, {})
+        search = Search(
+            view, reordered, [rows[number] for number in self.slots], strategy, steps=steps, prefer=prefer
+        )
+        picks = yield from search.slices()
+        if picks is None:
+            return search, None
+        chosen: dict[tuple[int, int], int] = {}
+        for pick in picks:
+            place = self.slots[pick.slot], pick.alternative
+            chosen[place] = chosen.get(place, 0) | 1 << pick.device
+        found = [[replace(rows[slot][number], mask=mask)] for (slot, number), mask in sorted(chosen.items())]
+        own = Search(view, query, found, strategy, steps=search.steps_left + len(picks), prefer=search.prefer)
+        return own, (yield from own.slices())
