@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import structlog
 
+from apportion.agent.devices.values import LivePartition
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import Live, lost_compute_instance, on_another_card
 from apportion.agent.lifecycle.report import PartitionOutcome
@@ -44,18 +45,17 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
     if found is None and context.clock() < due:
         why = f"{row.place}: the driver has not made it in time, and may make it yet"
         return PartitionOutcome(Phase.RELEASING, "Busy", why, retry=True)
-    # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
-    # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
-    rest = found is not None and ((begun and not found.complete) or lost_compute_instance(row, found))
-    if found is not None and context.is_anothers(row.uid, found):
-        # It has the place by now, and nothing came for this one.
-        found = None
-    if found is not None and (rest or row.uuid in ("", found.uuid)):
-        try:
+    try:
+        if found is not None and _is_ours(context, row, found, begun=begun):
             await context.hardware.destroy(found)
-        except HardwareError as error:
-            return PartitionOutcome(Phase.RELEASING, error.kind, str(error), retry=True)
-        context.at("hardware.destroyed")
+            context.at("hardware.destroyed")
+        # A driver may say once of what is there that it is not: nobody would know any more whose it is.
+        left = (await context.live(row.place.card)).get(row.place)
+    except HardwareError as error:
+        return PartitionOutcome(Phase.RELEASING, error.kind, str(error), retry=True)
+    if left is not None and _is_ours(context, row, left, begun=begun):
+        why = f"{row.place}: the driver shows it still"
+        return PartitionOutcome(Phase.RELEASING, "StillThere", why, retry=True)
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.begun.forget(row.uid)
     context.unanswered.pop(row.uid, None)
@@ -65,6 +65,19 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         # Partitions of claims are not in the slices: allocations count them.
         context.slices_changed()
     return None
+
+
+def _is_ours(context: AgentContext, row: PartitionRow, found: LivePartition, *, begun: bool) -> bool:
+    """Say whether what lies at a row's place is to be removed for it; `begun`: an agent before has begun to.
+
+    Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the hardware it is what a
+    removal that broke off left: a GPU instance that has lost its compute instance.
+    """
+    if context.is_anothers(row.uid, found):
+        # It has the place by now, and nothing came for this one.
+        return False
+    rest = (begun and not found.complete) or lost_compute_instance(row, found)
+    return rest or row.uuid in ("", found.uuid)
 
 
 async def remove_finalizer(context: AgentContext, partition: Partition) -> None:
