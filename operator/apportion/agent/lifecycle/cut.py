@@ -223,14 +223,13 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         found = None
     if found is None:
         await asyncio.to_thread(context.begun.note, row.uid)
-        context.unanswered.pop(row.uid, None)
         try:
             found = await context.hardware.create(row.place)
         except HardwareError as error:
             if isinstance(error, Busy):
-                context.unanswered[row.uid] = context.clock()
+                await asyncio.to_thread(context.begun.note_timeout, row.uid, context.clock())
             # A driver that timed out, or did not answer, may make it after all: the row says whose it is then.
-            unknown = isinstance(error, Busy | Lost)
+            unknown = isinstance(error, Busy | Lost) or context.may_come(row.uid)
             if not unknown and row.place not in await context.live(row.place.card):
                 # Nothing was made: a later try may take another place.
                 await asyncio.to_thread(context.journal.drop_partition, row.uid)

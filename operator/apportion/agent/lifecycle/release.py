@@ -5,7 +5,6 @@ is never removed, even if its object is deleted.
 """
 
 import asyncio
-import math
 from dataclasses import replace
 
 import structlog
@@ -41,8 +40,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         await asyncio.to_thread(context.journal.put_partition, row)
         context.at("partition.releasing")
     found = live.get(row.place)
-    due = context.unanswered.get(row.uid, -math.inf) + context.timeouts.late
-    if found is None and context.clock() < due:
+    if found is None and context.may_come(row.uid):
         why = f"{row.place}: the driver has not made it in time, and may make it yet"
         return PartitionOutcome(Phase.RELEASING, "Busy", why, retry=True)
     try:
@@ -58,7 +56,6 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         return PartitionOutcome(Phase.RELEASING, "StillThere", why, retry=True)
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.begun.forget(row.uid)
-    context.unanswered.pop(row.uid, None)
     context.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.place))
     if row.layout:
