@@ -17,13 +17,21 @@ from apportion.agent.rows import PartitionRow, Step
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import HardwareError, Missing
+from apportion.errors import HardwareError, Missing, NotReady
 
 _log = structlog.get_logger()
 
 
 async def release(context: AgentContext, row: PartitionRow, live: Live) -> PartitionOutcome | None:
     """Remove a partition of ours. The caller holds the card's lock."""
+    try:
+        return await _removed(context, row, live)
+    except NotReady as error:
+        # The journal could not be written: the other partitions of the card go on, whose claims may go elsewhere.
+        return PartitionOutcome(Phase.RELEASING, "NoJournal", str(error), retry=True)
+
+
+async def _removed(context: AgentContext, row: PartitionRow, live: Live) -> PartitionOutcome | None:
     users = context.users(row.uid)
     if users:
         names = ", ".join(user.key for user in users)
