@@ -196,8 +196,8 @@ class HardwareMonitor:
         """Remove files that no claim needs."""
         try:
             await preparer.remove_orphans()
-        except OSError as error:
-            _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
+        except (ApportionError, OSError) as error:
+            _log.warning("cdi.orphans_left", driver=preparer.driver, error=str(error))
 
     async def _repair_files(
         self,
