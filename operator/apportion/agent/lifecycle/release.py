@@ -38,8 +38,7 @@ async def _removed(context: AgentContext, row: PartitionRow, live: Live) -> Part
         return PartitionOutcome(
             Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", retry=True
         )
-    card = context.hardware.cards.get(row.place.card)
-    elsewhere = card is not None and on_another_card(row, card)
+    elsewhere = on_another_card(row, context.hardware.cards.get(row.place.card))
     if elsewhere:
         return PartitionOutcome(Phase.RELEASING, "Lost", elsewhere, retry=True)
     begun = row.step is Step.RELEASING
