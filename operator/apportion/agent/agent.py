@@ -45,7 +45,7 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.sharingpolicies import SharingPolicies
-from apportion.agent.startup import run_until_told
+from apportion.agent.startup import Restart, run_until_told
 from apportion.api.partition import Partition
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
@@ -164,7 +164,7 @@ class Agent:
 
         `begun` is called before anything is cut or served; until then nothing is lost when the run is cancelled.
         """
-        cards = await self._discovery.first()
+        restart, cards = Restart(stop), await self._discovery.first()
         await self._setups.look()
         await self._inventory.read_health()
         silent = self._found.kinds(incomplete=self._hardware.incomplete)
@@ -190,11 +190,11 @@ class Agent:
                 self.publisher.withhold(self._served.values())
                 self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
                 self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
+                self._start(self._sharing.run(), restart.by(self._monitor.run()))
                 if self._found.pausable:
-                    self._start(self._pause.run())
+                    self._start(restart.by(self._pause.run()))
                 self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
-                preparers = [plugin.preparer for plugin in self.plugins]
-                self._start(self._sharing.run(), self._monitor.run(stop), self._monitor.keep_files(preparers))
+                self._start(self._monitor.keep_files([plugin.preparer for plugin in self.plugins]))
                 patience = self._options.registration_patience
                 try:
                     for plugin in self.plugins:
@@ -210,8 +210,8 @@ class Agent:
                 for task in self._running:
                     task.cancel()
             await self._hardware.settle()
-        if (failure := self._monitor.failure) is not None:
-            raise failure
+        if restart.why is not None:
+            raise restart.why
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]

@@ -1,15 +1,17 @@
-"""The start of an agent, which ends when the agent is told to end, whatever it waits for: a driver, the API server, a lock.
+"""How an agent starts and ends, which it does as if it were told to where one of its parts wants a new start.
 
-In: the event that tells it, the agent's run. Out: its end, or the one error that it ended in.
+Its start ends when it is told to end, whatever it waits for: a driver, the API server, a lock.
+In: the event that tells it, the agent's run, its parts. Out: its end, or the one error that it ended in.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, NotReady
 
 _log = structlog.get_logger()
 
@@ -42,3 +44,19 @@ async def run_until_told(
         told.cancel()
         running.cancel()
         await asyncio.wait({running})
+
+
+@dataclass(slots=True)
+class Restart:
+    """What has the agent start anew; what it has begun for kubelet is finished first."""
+
+    stop: asyncio.Event
+    why: NotReady | None = None
+
+    async def by(self, part: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the agent; its NotReady ends the agent."""
+        try:
+            await part
+        except NotReady as error:
+            self.why = error
+            self.stop.set()

@@ -43,9 +43,10 @@ async def _silent_server() -> AsyncIterator[tuple[str, asyncio.Event]]:
     """Give the address of a server that takes connections and answers none, and whether one has come."""
     come = asyncio.Event()
 
-    async def take(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         come.set()
-        await asyncio.Event().wait()
+        # Nothing is answered before the client leaves.
+        await reader.read()
         writer.close()
 
     server = await asyncio.start_server(take, "127.0.0.1")
