@@ -45,7 +45,7 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.sharingpolicies import SharingPolicies
-from apportion.agent.startup import Restart, run_until_told
+from apportion.agent.startup import Restart, run_until_stopped
 from apportion.api.partition import Partition
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
@@ -72,7 +72,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
             found = await in_own_thread(lambda: find(options, journal, paused=paused))
             await Agent(options, client, found, journal, paused=paused).run(stop, begun)
 
-    await run_until_told(stop, begin)
+    await run_until_stopped(stop, begin)
 
 
 class Agent:

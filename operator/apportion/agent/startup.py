@@ -16,7 +16,7 @@ from apportion.errors import ApportionError, NotReady
 _log = structlog.get_logger()
 
 
-async def run_until_told(
+async def run_until_stopped(
     stop: asyncio.Event, begin: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
 ) -> None:
     """Run `begin(begun)`. It is cancelled when `stop` is set before it has called `begun()`, and ends by itself when `stop` is set after.
@@ -25,9 +25,9 @@ async def run_until_told(
     """
     begun = asyncio.Event()
     running = asyncio.ensure_future(begin(begun.set))
-    told = asyncio.ensure_future(stop.wait())
+    stopping = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done() and not begun.is_set():
             _log.info("agent.stopping", begun=False)
             return
@@ -41,7 +41,7 @@ async def run_until_told(
             error = error.exceptions[0]
         raise error from None
     finally:
-        told.cancel()
+        stopping.cancel()
         running.cancel()
         await asyncio.wait({running})
 

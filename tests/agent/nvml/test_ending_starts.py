@@ -15,7 +15,7 @@ GRACE = 30
 """Seconds that kubelet waits (manifests/base/agent.yaml); the process is killed then."""
 
 
-async def _told_to_end(agent: KilledAgent, node: SimulatedNode) -> None:
+async def _asked_to_end(agent: KilledAgent, node: SimulatedNode) -> None:
     agent.tell_to_end()
     async with asyncio.timeout(GRACE):
         assert await agent.ended() == 0
@@ -32,7 +32,7 @@ async def test_a_driver_that_hangs_keeps_no_agent_from_ending(faked: MakeFake) -
             return fake.calls().get("nvmlInitWithFlags", 0)
 
         await eventually(asked, bool)
-        await _told_to_end(agent, node)
+        await _asked_to_end(agent, node)
         fake.drop_rules()
         await agent.start()
         await eventually(node.is_served)
@@ -66,4 +66,4 @@ async def test_an_api_server_that_does_not_answer_keeps_no_agent_from_ending(fak
         node.options = replace(options, kubeconfig=file)
         async with killed_agent(node, "never") as agent:
             await come.wait()
-            await _told_to_end(agent, node)
+            await _asked_to_end(agent, node)

@@ -209,12 +209,12 @@ class HealthMonitor:
             counts=mine,
         )
         if xid and event.eventData == RECOVERY_XID:
-            uuids = tuple(uuid for uuid in uuids if self._wants_recovery(uuid))
+            uuids = tuple(uuid for uuid in uuids if self._needs_recovery(uuid))
         for uuid in uuids if mine else ():
             for hit in self._hit(event, uuid):
                 self._sticky_errors.add(hit, f"XID {event.eventData}" if xid else "double-bit ECC error")
 
-    def _wants_recovery(self, uuid: str) -> bool:
+    def _needs_recovery(self, uuid: str) -> bool:
         """Say whether a GPU is to be reset, drained or the like; one that does not tell is."""
         fields = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
         try:
