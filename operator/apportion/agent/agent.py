@@ -6,7 +6,7 @@ handlers, which do not report what was deleted in a watch gap: a partition whose
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -45,12 +45,13 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.sharingpolicies import SharingPolicies
+from apportion.agent.startup import Restart, run_until_stopped
 from apportion.api.partition import Partition
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, NotReady
+from apportion.errors import NotReady
 from apportion.probes import Probes
 
 _log = structlog.get_logger()
@@ -58,24 +59,20 @@ _log = structlog.get_logger()
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
     """Run until `stop` is set. Raises ApportionError when it cannot start: bad options, no API server, no hardware."""
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
-        journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
-        stack.callback(journal.close)
-        paused = await asked_pause(client, options.node)
-        found = await in_own_thread(lambda: find(options, journal, paused=paused))
-        agent = Agent(options, client, found, journal, paused=paused)
-        try:
-            await agent.run(stop)
-        except ExceptionGroup as group:
-            # One part failed for good and the task group stopped the others: report its error.
-            known, unknown = group.split(ApportionError)
-            if unknown is not None or known is None:
-                raise
-            error: BaseException = known
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            raise error from None
+
+    async def begin(begun: Callable[[], None]) -> None:
+        async with AsyncExitStack() as stack:
+            connected = await connect(options.kubeconfig, manager="apportion-agent")
+            client = await stack.enter_async_context(connected)
+            journal = await asyncio.to_thread(
+                Journal, options.state_dir / "journal.db", options.read_boot_id()
+            )
+            stack.callback(journal.close)
+            paused = await asked_pause(client, options.node)
+            found = await in_own_thread(lambda: find(options, journal, paused=paused))
+            await Agent(options, client, found, journal, paused=paused).run(stop, begun)
+
+    await run_until_stopped(stop, begin)
 
 
 class Agent:
@@ -162,9 +159,12 @@ class Agent:
         served = bool(self.plugins) or not self._hardware.cards
         return None if known and self.publisher.published.is_set() and served else "starting"
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; then leave kubelet first, and everything else after it. Raises NotReady when it is to start anew."""
-        cards = await self._discovery.first()
+    async def run(self, stop: asyncio.Event, begun: Callable[[], None] = lambda: None) -> None:
+        """Serve until `stop` is set; then leave kubelet first, and everything else after it. Raises NotReady when it is to start anew.
+
+        `begun` is called before anything is cut or served; until then nothing is lost when the run is cancelled.
+        """
+        restart, cards = Restart(stop), await self._discovery.first()
         await self._setups.look()
         await self._inventory.read_health()
         silent = self._found.kinds(incomplete=self._hardware.incomplete)
@@ -180,6 +180,7 @@ class Agent:
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()
+                begun()
                 self._acting = True
                 cut = [row.place.card for row in self.context.journal.partitions().values()]
                 # Those of a card that has left, too: no event would come about them any more.
@@ -189,11 +190,11 @@ class Agent:
                 self.publisher.withhold(self._served.values())
                 self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
                 self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
+                self._start(self._sharing.run(), restart.by(self._monitor.run()))
                 if self._found.pausable:
-                    self._start(self._pause.run())
+                    self._start(restart.by(self._pause.run()))
                 self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
-                preparers = [plugin.preparer for plugin in self.plugins]
-                self._start(self._sharing.run(), self._monitor.run(stop), self._monitor.keep_files(preparers))
+                self._start(self._monitor.keep_files([plugin.preparer for plugin in self.plugins]))
                 patience = self._options.registration_patience
                 try:
                     for plugin in self.plugins:
@@ -209,8 +210,8 @@ class Agent:
                 for task in self._running:
                     task.cancel()
             await self._hardware.settle()
-        if (failure := self._monitor.failure) is not None:
-            raise failure
+        if restart.why is not None:
+            raise restart.why
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]
@@ -231,9 +232,8 @@ class Agent:
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
-        return CdiFolder(options.cdi_dir), MetadataFolder(
-            options.plugins_dir / driver, driver, options.rank_tables(driver)
-        )
+        metadata = MetadataFolder(options.plugins_dir / driver, driver, options.rank_tables(driver))
+        return CdiFolder(options.cdi_dir), metadata
 
     async def _abandon(self, row: ClaimRow) -> bool:
         """Undo a preparation that was never finished, for a claim that is gone."""

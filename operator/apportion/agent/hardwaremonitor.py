@@ -72,19 +72,9 @@ class HardwareMonitor:
         self._some_due = asyncio.Event()
         self.health = Wakeup()
         """Wakes health streams when the health of a card changed."""
-        self.failure: NotReady | None = None
-        """Why the agent has to start anew."""
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Poll until cancelled, or until the agent has to start anew: then `failure` says why, and `stop` is set."""
-        try:
-            await self._poll()
-        except NotReady as error:
-            self.failure = error
-            stop.set()
-
-    async def _poll(self) -> None:
-        """Poll for ever. Raises NotReady when the journal is broken: who only hears of it tries again, for ever."""
+    async def run(self) -> None:
+        """Poll until cancelled. Raises NotReady when the agent has to start anew, as with a broken journal: who only hears of that tries again, for ever."""
         for look in itertools.count():
             if self._context.journal.broken:
                 raise NotReady(self._context.journal.broken)
@@ -196,8 +186,8 @@ class HardwareMonitor:
         """Remove files that no claim needs."""
         try:
             await preparer.remove_orphans()
-        except OSError as error:
-            _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
+        except (ApportionError, OSError) as error:
+            _log.warning("cdi.orphans_left", driver=preparer.driver, error=str(error))
 
     async def _repair_files(
         self,

@@ -95,6 +95,12 @@ FACTS = (
     Fact("nvmlGpuInstanceDestroy", "one with a compute instance is in use", "NVML nvmlGpuInstanceDestroy"),
     Fact("nvmlEventSetWait_v2", "events from before the set do not come", "NVML 9894"),
     Fact(
+        "recover",
+        "XID 154 says that the wanted recovery is another one, also when none is wanted any more",
+        "NVIDIA/NVSentinel pull request 669 has the kernel's line; as an event of NVML: none",
+    ),
+    Fact("nvmlDeviceGetFieldValues", "a field that the driver does not know is refused by itself", "none"),
+    Fact(
         "xid",
         "an error that is attributable to an instance names it, others 0xFFFFFFFF",
         "NVML 3231-3236; H200 without instances",

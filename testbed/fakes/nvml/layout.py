@@ -9,7 +9,7 @@ from typing import ClassVar
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
-LAYOUT = 6
+LAYOUT = 7
 GPUS = 16
 PROFILES = 18
 PLACES = 12
@@ -73,7 +73,7 @@ class Gpu(Structure):
         ("pids", c_uint32 * PROCESSES),
         *words("keeps_minor", "gone", "virtualization"),
         *words("fabric_state", "fabric_status", "clique", "fabric_health"),
-        *words("compute_mode", "time_slice"),
+        *words("compute_mode", "time_slice", "recovery"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),

@@ -20,6 +20,7 @@ PASSTHROUGH = 1
 """NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH: a virtual machine has the whole GPU."""
 _HOPPER = 9
 _XID = 8
+_RECOVERY_CHANGED = 154
 _ANY = 0xFFFFFFFF
 _NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
 
@@ -140,6 +141,12 @@ class FakeNvml(FakeDriver[layout.State]):
             state.event[sequence % layout.EVENTS] = layout.Event(
                 sequence=sequence, type=_XID, data=number, gpu=gpu, instance=instance, compute=compute
             )
+
+    def recover(self, gpu: int, action: int) -> None:
+        """Let the driver want another recovery of a GPU (NVML_GPU_RECOVERY_ACTION_*), and say so."""
+        with self.changing() as state:
+            state.gpu[gpu].recovery = action
+        self.xid(gpu, _RECOVERY_CHANGED)
 
     def ecc(self, gpu: int, uncorrected: int) -> None:
         """Set the number of uncorrected ECC errors since the last reset."""

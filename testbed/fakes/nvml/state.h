@@ -12,7 +12,7 @@
 
 enum {
     MAGIC = 0x4c4d564e,
-    LAYOUT = 6,
+    LAYOUT = 7,
     GPUS = 16,
     PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
     PLACES = 12,
@@ -65,6 +65,7 @@ struct gpu {
     uint32_t fabric_state, fabric_status, clique, fabric_health; /* nvmlGpuFabricInfo_v3_t; state 0: no fabric */
     uint32_t compute_mode;   /* nvmlComputeMode_t */
     uint32_t time_slice;     /* as nvidia-smi compute-policy has it */
+    uint32_t recovery;       /* nvmlDeviceGpuRecoveryAction_t */
     uint64_t memory, ecc;
     char name[64], uuid[48], bus[32];
     unsigned char cluster[16];

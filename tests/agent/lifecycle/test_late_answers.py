@@ -82,6 +82,40 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         assert await node.live() == ()
 
 
+@pytest.mark.slow
+async def test_what_a_driver_may_make_yet_is_waited_for_though_it_refuses_the_next_try(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """The first call may be what the second one finds no room beside: what comes then is the object's."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        item = node.partition("p1")
+        for error in ("Busy", "NoRoom"):
+            with failing(backend, error):
+                await node.work()
+        made = backend.create(PLACE)
+        await node.work()
+        assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+
+
+@pytest.mark.slow
+async def test_what_was_refused_long_after_a_time_out_is_never_made(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its row would keep an id of a vNPU that nobody has."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        now = [100.0]
+        node.context.clock = lambda: now[0]
+        node.partition("p1")
+        with failing(backend, "Busy"):
+            await node.work()
+        now[0] += node.context.timeouts.late
+        with failing(backend, "NoRoom"):
+            await node.work()
+        assert node.context.journal.partitions() == {}
+
+
 async def test_a_partition_whose_compute_instance_the_driver_tells_late_is_its_objects(
     tmp_path: Path, make_gpus: Nodes
 ) -> None:

@@ -84,6 +84,32 @@ def test_an_xid_that_only_reports_something_does_not(node: Node, xid: int) -> No
     assert node.backend.health() == {}
 
 
+def test_a_recovery_that_is_needed_no_more_is_no_error(node: Node) -> None:
+    """XID 154 comes also when a reset has mended the GPU: the report of it made the GPU sick until the next reboot."""
+    node.backend.devices()
+    node.fake.recover(0, pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
+    assert node.backend.health() == {}
+
+
+@pytest.mark.parametrize(
+    "action", [pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET, pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P]
+)
+def test_a_gpu_whose_driver_asks_for_a_recovery_is_sick(node: Node, action: int) -> None:
+    """Whatever the recovery is; the other GPU is well."""
+    node.backend.devices()
+    node.fake.recover(0, action)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
+@pytest.mark.parametrize("code", [3, 15])
+def test_a_gpu_that_does_not_tell_which_recovery_it_needs_is_sick(node: Node, code: int) -> None:
+    """The event comes once: rather a GPU is taken for sick than a sick one for well."""
+    node.backend.devices()
+    node.fake.fail("nvmlDeviceGetFieldValues", code)
+    node.fake.recover(0, pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
 def test_an_xid_right_after_discovery_is_not_missed(node: Node) -> None:
     """Listening begins with discovery, not with the first question."""
     node.backend.devices()

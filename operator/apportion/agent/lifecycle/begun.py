@@ -1,18 +1,22 @@
 """BegunCuts: the partitions that are being cut, written down a second time for the case that the journal is lost.
 
-In: UIDs of Partitions, before the driver is called for them and once their status names what was made. Out: the same after a
-crash. One empty file each, in a folder that a reboot empties. Without it nobody could tell what a killed agent was making from
-what a person made: its object says nothing of it yet.
+In: UIDs of Partitions, before the driver is called for them, when it timed out, and once their status names what was made. Out: the same
+after a crash. One file each, in a folder that a reboot empties; it is empty unless the driver timed out. Without it nobody could tell what
+a killed agent was making from what a person made: its object says nothing of it yet.
 """
 
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
+import structlog
+
 from apportion.errors import NotReady
 
 BEGUN: Final = "cuts"
 """The folder's name below the agent's own in /run."""
+_TIMED_OUT: Final = "timed out"
+_log = structlog.get_logger()
 
 
 class BegunCuts:
@@ -22,6 +26,8 @@ class BegunCuts:
         self._folder = folder
         self._own: set[str] = set(self.all())
         """Those that are there as far as this agent knows: nothing is asked of the disk for the others."""
+        self._timed_out: dict[str, float] = {}
+        """When the driver timed out, or this agent learnt that it has, by UID."""
 
     def note(self, uid: str) -> None:
         """Write down that a partition is about to be cut. Raises NotReady when that is impossible."""
@@ -33,8 +39,24 @@ class BegunCuts:
             raise NotReady(f"{file} cannot be written: {error}") from None
         self._own.add(uid)
 
+    def note_timeout(self, uid: str, now: float) -> None:
+        """Write down that the driver timed out for a partition that was noted. On a full disk no other agent learns it."""
+        self._timed_out[uid] = now
+        try:
+            self._file(uid).write_text(_TIMED_OUT, encoding="utf-8")
+        except OSError as error:
+            _log.warning("partition.timeout_not_noted", uid=uid, error=str(error))
+
+    def may_come(self, uid: str, now: float, seconds: float) -> bool:
+        """Say whether a driver that timed out may make a partition yet: for so many seconds, counted anew by an agent that only reads of it."""
+        if uid not in self._timed_out and _timed_out(self._file(uid)):
+            self._own.add(uid)
+            self._timed_out[uid] = now
+        return uid in self._timed_out and now < self._timed_out[uid] + seconds
+
     def forget(self, uid: str) -> None:
         """Forget a partition: its status names it, or it is gone."""
+        self._timed_out.pop(uid, None)
         if uid in self._own:
             self._file(uid).unlink(missing_ok=True)
             self._own.discard(uid)
@@ -48,3 +70,10 @@ class BegunCuts:
     def _file(self, uid: str) -> Path:
         # What is cut by hand has no object, and slashes in its UID.
         return self._folder / quote(uid, safe="")
+
+
+def _timed_out(file: Path) -> bool:
+    try:
+        return file.read_text(encoding="utf-8") == _TIMED_OUT
+    except OSError:
+        return False

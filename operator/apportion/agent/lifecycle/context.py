@@ -84,8 +84,6 @@ class AgentContext:
     """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
     unsupported: set[str] = field(default_factory=set)
     """Devices that the driver refused as unsupported."""
-    unanswered: dict[str, float] = field(default_factory=dict)
-    """When the driver timed out that was to make a partition, by UID."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     warn: Callable[[str, Iterable[str]], Awaitable[None]] = _say_nothing
@@ -162,6 +160,10 @@ class AgentContext:
         rows = self.journal.partitions()
         removed = _marks(before) - _marks(rows)
         return tuple(found for found in live if (found.place, found.uuid) not in removed), rows
+
+    def may_come(self, uid: str) -> bool:
+        """Say whether a driver that timed out may make the partition of this UID yet."""
+        return self.begun.may_come(uid, self.clock(), self.timeouts.late)
 
     def is_anothers(self, uid: str, found: LivePartition) -> bool:
         """Say whether a partition was made for another Partition than this UID's, as its row says."""

@@ -91,16 +91,15 @@ def _refusal(error: HardwareError, *, may_wait: bool) -> PartitionOutcome:
     return PartitionOutcome(Phase.FAILED, reason, str(error), retry=reason != "Unsupported")
 
 
-def on_another_card(row: PartitionRow, card: Card) -> str:
-    """Say that a row was written for another card than the one that has its name now; "" when it was not.
+def on_another_card(row: PartitionRow, card: Card | None) -> str:
+    """Say that a row was written for another card than the one that has its name now, if any has; "" when it was not.
 
     What became of that partition is unknown, and the card of today has nothing to do with it.
     """
-    if row.card_uuid in {"", card.uuid}:
+    if card is not None and row.card_uuid in {"", card.uuid}:
         return ""
-    return (
-        f"{row.name} lies on {row.card_uuid}, which this node does not show; {card.name} is {card.uuid} now"
-    )
+    now = f"; {card.name} is {card.uuid} now" if card is not None else ""
+    return f"{row.name} lies on {row.card_uuid or row.place.card}, which this node does not show{now}"
 
 
 async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> PartitionRow | None:
@@ -223,14 +222,13 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         found = None
     if found is None:
         await asyncio.to_thread(context.begun.note, row.uid)
-        context.unanswered.pop(row.uid, None)
         try:
             found = await context.hardware.create(row.place)
         except HardwareError as error:
             if isinstance(error, Busy):
-                context.unanswered[row.uid] = context.clock()
+                await asyncio.to_thread(context.begun.note_timeout, row.uid, context.clock())
             # A driver that timed out, or did not answer, may make it after all: the row says whose it is then.
-            unknown = isinstance(error, Busy | Lost)
+            unknown = isinstance(error, Busy | Lost) or context.may_come(row.uid)
             if not unknown and row.place not in await context.live(row.place.card):
                 # Nothing was made: a later try may take another place.
                 await asyncio.to_thread(context.journal.drop_partition, row.uid)

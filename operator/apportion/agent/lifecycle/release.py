@@ -5,11 +5,11 @@ is never removed, even if its object is deleted.
 """
 
 import asyncio
-import math
 from dataclasses import replace
 
 import structlog
 
+from apportion.agent.devices.values import LivePartition
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import Live, lost_compute_instance, on_another_card
 from apportion.agent.lifecycle.report import PartitionOutcome
@@ -17,21 +17,28 @@ from apportion.agent.rows import PartitionRow, Step
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import HardwareError, Missing
+from apportion.errors import HardwareError, Missing, NotReady
 
 _log = structlog.get_logger()
 
 
 async def release(context: AgentContext, row: PartitionRow, live: Live) -> PartitionOutcome | None:
     """Remove a partition of ours. The caller holds the card's lock."""
+    try:
+        return await _removed(context, row, live)
+    except NotReady as error:
+        # The journal could not be written: the other partitions of the card go on, whose claims may go elsewhere.
+        return PartitionOutcome(Phase.RELEASING, "NoJournal", str(error), retry=True)
+
+
+async def _removed(context: AgentContext, row: PartitionRow, live: Live) -> PartitionOutcome | None:
     users = context.users(row.uid)
     if users:
         names = ", ".join(user.key for user in users)
         return PartitionOutcome(
             Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", retry=True
         )
-    card = context.hardware.cards.get(row.place.card)
-    elsewhere = card is not None and on_another_card(row, card)
+    elsewhere = on_another_card(row, context.hardware.cards.get(row.place.card))
     if elsewhere:
         return PartitionOutcome(Phase.RELEASING, "Lost", elsewhere, retry=True)
     begun = row.step is Step.RELEASING
@@ -40,31 +47,41 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         await asyncio.to_thread(context.journal.put_partition, row)
         context.at("partition.releasing")
     found = live.get(row.place)
-    due = context.unanswered.get(row.uid, -math.inf) + context.timeouts.late
-    if found is None and context.clock() < due:
+    if found is None and context.may_come(row.uid):
         why = f"{row.place}: the driver has not made it in time, and may make it yet"
         return PartitionOutcome(Phase.RELEASING, "Busy", why, retry=True)
-    # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
-    # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
-    rest = found is not None and ((begun and not found.complete) or lost_compute_instance(row, found))
-    if found is not None and context.is_anothers(row.uid, found):
-        # It has the place by now, and nothing came for this one.
-        found = None
-    if found is not None and (rest or row.uuid in ("", found.uuid)):
-        try:
+    try:
+        if found is not None and _is_ours(context, row, found, begun=begun):
             await context.hardware.destroy(found)
-        except HardwareError as error:
-            return PartitionOutcome(Phase.RELEASING, error.kind, str(error), retry=True)
-        context.at("hardware.destroyed")
+            context.at("hardware.destroyed")
+        # A driver may say once of what is there that it is not: nobody would know any more whose it is.
+        left = (await context.live(row.place.card)).get(row.place)
+    except HardwareError as error:
+        return PartitionOutcome(Phase.RELEASING, error.kind, str(error), retry=True)
+    if left is not None and _is_ours(context, row, left, begun=begun):
+        why = f"{row.place}: the driver shows it still"
+        return PartitionOutcome(Phase.RELEASING, "StillThere", why, retry=True)
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.begun.forget(row.uid)
-    context.unanswered.pop(row.uid, None)
     context.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.place))
     if row.layout:
         # Partitions of claims are not in the slices: allocations count them.
         context.slices_changed()
     return None
+
+
+def _is_ours(context: AgentContext, row: PartitionRow, found: LivePartition, *, begun: bool) -> bool:
+    """Say whether what lies at a row's place is to be removed for it; `begun`: an agent before has begun to.
+
+    Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the hardware it is what a
+    removal that broke off left: a GPU instance that has lost its compute instance.
+    """
+    if context.is_anothers(row.uid, found):
+        # It has the place by now, and nothing came for this one.
+        return False
+    rest = (begun and not found.complete) or lost_compute_instance(row, found)
+    return rest or row.uuid in ("", found.uuid)
 
 
 async def remove_finalizer(context: AgentContext, partition: Partition) -> None:

@@ -21,7 +21,7 @@ from apportion.agent.lifecycle.waits import Wait, holder_of
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import ApportionError, HardwareError, Lost, Overtaken
+from apportion.errors import ApportionError, HardwareError, Lost, NotReady, Overtaken
 
 _LONGEST = 60.0
 """Seconds after which a round is made without a wake-up: people change partitions on the node."""
@@ -133,7 +133,7 @@ class CardWorker:
     async def _recover_rows(self) -> set[str]:
         """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware.
 
-        Returns the UIDs of those for which the hardware cannot be asked.
+        Returns the UIDs of those for which the hardware cannot be asked, or no row be written.
         """
         context, unseen = self._context, set[str]()
         card = context.hardware.cards.get(self.card)
@@ -143,12 +143,11 @@ class CardWorker:
             async with context.lock(self.card):
                 try:
                     row = row_from_hardware(context, card, partition, await context.live(self.card))
-                except HardwareError:
+                    if row is not None and context.journal.partition(uid) is None:
+                        _log.warning("partition.recovered", partition=row.name, place=str(row.place))
+                        await asyncio.to_thread(context.journal.put_partition, row)
+                except (HardwareError, NotReady):
                     unseen.add(uid)
-                    continue
-                if row is not None and context.journal.partition(uid) is None:
-                    _log.warning("partition.recovered", partition=row.name, place=str(row.place))
-                    await asyncio.to_thread(context.journal.put_partition, row)
         return unseen
 
     async def _may_be_there(self, partition: Partition) -> bool:

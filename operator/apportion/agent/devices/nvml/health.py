@@ -37,6 +37,8 @@ CONTAINED_XIDS: Final = frozenset({94})
 
 Any other error that is seen in a partition may concern the whole GPU: 95 is the one that could not be contained.
 """
+RECOVERY_XID: Final = 154
+"""The driver wants another recovery of the GPU than before, or none any more (NVIDIA XID catalogue: GPU recovery action changed)."""
 _TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _LONGEST_DRAIN: Final = 1.0
 """Seconds to wait for another thread that takes the events."""
@@ -206,9 +208,22 @@ class HealthMonitor:
             gpu_instance=None if event.gpuInstanceId == ANY_ID else event.gpuInstanceId,
             counts=mine,
         )
+        if xid and event.eventData == RECOVERY_XID:
+            uuids = tuple(uuid for uuid in uuids if self._needs_recovery(uuid))
         for uuid in uuids if mine else ():
             for hit in self._hit(event, uuid):
                 self._sticky_errors.add(hit, f"XID {event.eventData}" if xid else "double-bit ECC error")
+
+    def _needs_recovery(self, uuid: str) -> bool:
+        """Say whether a GPU is to be reset, drained or the like; one that does not tell is."""
+        fields = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+        try:
+            handle = self._session.handle(uuid, uuid)
+            (found,) = self._session.call("nvmlDeviceGetFieldValues", handle, fields, about=uuid)
+        except HardwareError:
+            return True
+        known = found.nvmlReturn == pynvml.NVML_SUCCESS
+        return not known or found.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE
 
     def _hit(self, event: Any, gpu: str) -> tuple[str, ...]:
         """Return the UUIDs of what an event concerns: its GPU, or the partitions that a contained error hit, if they are there yet.
