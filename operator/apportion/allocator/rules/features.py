@@ -25,8 +25,8 @@ class Features:
     """DRAConsumableCapacity: `allowMultipleAllocations` and shares of a device; also `distinctAttribute`."""
     fractional_capacity_range: bool = True
     """DRAFractionalCapacityRange: request policies compute in thousandths."""
-    list_type_attributes: bool = False
-    """DRAListTypeAttributes."""
+    list_type_attributes: bool = True
+    """DRAListTypeAttributes. Always on: where the cluster's gate is off, no slice has lists."""
     compatibility_groups: bool = False
     """DRADeviceCompatibilityGroups. Not implemented: pools with such devices are ignored."""
     derived_attributes: bool = False
