@@ -141,7 +141,7 @@ def test_the_pod_whose_device_is_of_another_group_is_the_victim() -> None:
     assert decide(state, one(1)) is None
 
 
-def test_a_refusal_says_that_groups_are_in_the_way() -> None:
+def test_a_refusal_says_that_what_is_in_use_is_of_other_groups() -> None:
     state = cluster(*slices("n1", {"left": "m"}, {"left": "n"}))
     state.hold("a", results(0))
     refused = allocate(state, one(1))
