@@ -27,10 +27,6 @@ CHOSEN: Final = (
 _SUITE: Final = "dra"
 _UNSERVED: Final[Mapping[str, str]] = {
     "PublishResourceSlices": "no pods and no claims: it measures the publishing of slices",
-    "SchedulingWithResourceClaimTemplateListAttributes": (
-        "attributes with lists (alpha, DRAListTypeAttributes) are not read; the pods wait"
-    ),
-    "CompatibilityGroups": "compatibility groups (alpha, DRADeviceCompatibilityGroups) are not read; the pods wait",
     "ExtendedResource": "kube-scheduler makes the claim of an extended resource itself, when it has chosen a node",
     "ExtendedResourceScoring": "as ExtendedResource, with kube-scheduler's own scoring",
 }

@@ -4,6 +4,8 @@ Hypothesis draws the ends of a range most often, so what makes claims unsolvable
 world without a solution no constraint can change the answer.
 """
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from tests.allocator.referencenode import Raw
@@ -17,7 +19,7 @@ FEATURES = {
     "PartitionableDevices": True,
     "PrioritizedList": True,
     "ListTypeAttributes": True,
-    "CompatibilityGroups": False,
+    "CompatibilityGroups": True,
     "DerivedAttributes": False,
     "OptionalNodeOperations": False,
 }
@@ -33,6 +35,10 @@ _DEVICES = st.integers(3, 4)
 _NUMAS: tuple[Raw | None, ...] = ({"int": 0}, {"int": 1}, {"int": 1}, None, {"bool": True}, {"string": "0"})
 _LISTS: tuple[Raw | None, ...] = ({"ints": [0, 1]}, {"ints": [1]})
 _RINGS: tuple[Raw | None, ...] = ({"int": 0}, {"int": 1}, None, {"int": 2})
+
+
+GROUPS = ((), ("m",), ("n",), ("m", "n"), ("n", "o"), ("m", "o"), ("m", "n", "o"))
+"""Compatibility groups of what a device consumes of a counter set."""
 
 
 @st.composite
@@ -63,7 +69,10 @@ def worlds(draw: st.DrawFn) -> Raw:
 @st.composite
 def _pool(draw: st.DrawFn, driver: str, allocated: Raw, *, lists: bool) -> list[Raw]:
     counted = draw(st.booleans())
-    rows = [draw(_device(index, counted=counted, lists=lists)) for index in range(draw(_DEVICES))]
+    groups = GROUPS[: 1 + draw(st.sampled_from([0, 6, 3]))]
+    rows = [
+        draw(_device(index, counted=counted, lists=lists, groups=groups)) for index in range(draw(_DEVICES))
+    ]
     for row in rows:
         where = {"driver": driver, "pool": "node-1", "device": row["name"]}
         use = draw(st.sampled_from(["free", "free", "free", "held", "shared", "free"]))
@@ -94,7 +103,9 @@ def _pool(draw: st.DrawFn, driver: str, allocated: Raw, *, lists: bool) -> list[
 
 
 @st.composite
-def _device(draw: st.DrawFn, index: int, *, counted: bool, lists: bool) -> Raw:
+def _device(
+    draw: st.DrawFn, index: int, *, counted: bool, lists: bool, groups: Sequence[Sequence[str]]
+) -> Raw:
     row: Raw = {"name": f"dev-{index}", "attributes": {"kind": {"string": draw(st.sampled_from("xy"))}}}
     for name, values in ((NUMA, _NUMAS + _LISTS if lists else _NUMAS), (RING, _RINGS)):
         value = draw(st.sampled_from(values))
@@ -116,6 +127,7 @@ def _device(draw: st.DrawFn, index: int, *, counted: bool, lists: bool) -> Raw:
                     counter: {"value": str(draw(st.integers(0, 3)))}
                     for counter in draw(st.sampled_from([("cores",), ("slices",), ("cores", "slices")]))
                 },
+                **({"compatibilityGroups": list(own)} if (own := draw(st.sampled_from(groups))) else {}),
             }
             for name in draw(st.sampled_from([("set-0",), ("set-1",), ("set-0", "set-1")]))
         ]

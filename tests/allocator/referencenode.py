@@ -112,13 +112,6 @@ class ReferenceNode:
         if count not in {len(here), len(same)}:
             self.broken.add(key)
             return None
-        if any(
-            need.get("compatibilityGroups")
-            for s in same
-            for d in s.get("devices") or []
-            for need in d.get("consumesCounters") or []
-        ):
-            return None
         return here, same
 
     def _relevant(self, spec: Raw) -> bool:

@@ -213,16 +213,24 @@ def _counter_violation(
         return None
     left = dict(node.counters)
     touched = set()
+    common: dict[tuple[str, str, str], set[str]] = {}
     chosen = {device for choice in choices for device in choice[3]}
     for device in paying:
         raw = node.consumers.get(device) or node.devices[device][0]
         for need in raw.get("consumesCounters") or []:
+            place = (device[0], device[1], need["counterSet"])
+            # A device without groups is in use together with such devices only.
+            own = set(need.get("compatibilityGroups") or [""])
+            common[place] = common.get(place, own) & own
             for name, value in need["counters"].items():
                 key = (device[0], device[1], need["counterSet"], name)
                 left[key] -= quantity(value["value"])
                 # A device already in use consumes nothing now, even if its counters are overcommitted.
                 if device in chosen and device not in node.shared and device not in node.exclusive:
                     touched.add(key)
+    apart = {key[:3] for key in touched if not common[key[:3]]}
+    if apart:
+        return f"devices without a common group on {apart}"
     short = [key for key in touched if left[key] < 0]
     return f"counters {short} exceeded" if short else None
 

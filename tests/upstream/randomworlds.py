@@ -1,9 +1,10 @@
 """Worlds from a seed, with random combinations of all features that are on by default."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from tests.allocator.randomworlds import FEATURES
+from tests.allocator.randomworlds import FEATURES, GROUPS
 
 Raw = dict[str, Any]
 DRIVERS: Final = ("driver-a", "driver-b")
@@ -56,6 +57,8 @@ class _Maker:
         """Some devices are on another node; upstream evaluates selectors on them, too."""
         self._counted = False
         """Upstream counts admin access against counters (kubernetes #140729), ours does not."""
+        self._common: dict[tuple[str, str, str], frozenset[str]] = {}
+        """Compatibility groups that all devices in use of a counter set have."""
         self._allocated: Raw = {"devices": [], "shared": [], "capacity": []}
 
     def _once(self, chances: int) -> bool:
@@ -108,7 +111,10 @@ class _Maker:
 
     def _pool(self, driver: str, name: str) -> list[Raw]:
         counted = self._once(2)
-        rows = [self._device(index, counted=counted) for index in range(self._random.randint(2, 7))]
+        groups = GROUPS[: self._random.choice([1, 4, 7])]
+        rows = [
+            self._device(index, counted=counted, groups=groups) for index in range(self._random.randint(2, 7))
+        ]
         sizes = {
             one: {c: self._random.randint(2, 6) for c in ("cores", "slices")} for one in ("set-0", "set-1")
         }
@@ -157,6 +163,14 @@ class _Maker:
         # No more is in use than there is: upstream refuses everything of a set of which one counter is overdrawn.
         if any(left[key] < amount for key, amount in needed.items()) or not self._once(3):
             return
+        of = {
+            one["counterSet"]: frozenset(one.get("compatibilityGroups", [""]))
+            for one in row.get("consumesCounters", ())
+        }
+        common = {name: own & self._common.get((driver, pool, name), own) for name, own in of.items()}
+        if not all(common.values()):
+            return
+        self._common.update({(driver, pool, name): own for name, own in common.items()})
         for key, amount in needed.items():
             left[key] -= amount
         shareable = row.get("allowMultipleAllocations")
@@ -168,7 +182,7 @@ class _Maker:
             self._allocated["shared"].append(where | {"shareID": share})
             self._allocated["capacity"].append(where | {"consumed": consumed})
 
-    def _device(self, index: int, *, counted: bool) -> Raw:
+    def _device(self, index: int, *, counted: bool, groups: Sequence[Sequence[str]]) -> Raw:
         random = self._random
         row: Raw = {"name": f"dev-{index}", "attributes": {"kind": {"string": random.choice("xy")}}}
         values: list[Raw | None] = [None, {"int": 0}, {"int": 1}, {"int": 1}, {"string": "0"}]
@@ -205,6 +219,7 @@ class _Maker:
                         counter: {"value": str(random.randint(0, 3))}
                         for counter in random.choice([("cores",), ("slices",), ("cores", "slices")])
                     },
+                    **({"compatibilityGroups": list(own)} if (own := random.choice(groups)) else {}),
                 }
                 for name in random.choice([("set-0",), ("set-1",), ("set-0", "set-1")])
             ]

@@ -197,5 +197,5 @@ def size_of(state: State, answer: Decision) -> Fraction:
                 for counter, amount in group.group_type.needs[place[1]]
                 if group.totals[counter]
             ]
-            total += sum(taken, Fraction(0)) / max(len(group.totals), 1)
+            total += sum(taken, Fraction(0)) / max(len(group.counters), 1)
     return total

@@ -18,6 +18,11 @@ from apportion.errors import BrokenInput
 CounterAmounts: TypeAlias = Mapping[tuple[str, str], int]
 """Amounts in 10^-9 by (counter set, counter)."""
 
+GROUPS: Final = "groups="
+"""Begins the entry, beside the counters of a set, that names the compatibility groups of what is consumed. No counter has such a name."""
+NO_GROUP: Final = frozenset(("",))
+"""The group of devices that name none: they are in use together with one another only (KEP of compatibility groups)."""
+
 WRITER: Final = "apportion.dev"
 """The driver's name in the entries; no driver has it."""
 SOURCE: Final = "FromClass"
@@ -56,6 +61,21 @@ def amounts_in(opaque: Mapping[str, Any] | None) -> Iterator[tuple[DeviceId, Cou
             yield _device(row, path), _amounts(row, path)
     except BrokenInput:
         return
+
+
+def groups_entry(groups: Iterable[str]) -> str:
+    """Return the entry for these compatibility groups; its amount is 1."""
+    return GROUPS + ",".join(sorted(set(groups)))
+
+
+def groups_by_set(consumed: CounterAmounts) -> dict[str, frozenset[str]]:
+    """Return the compatibility groups by counter set. Of several readings of a device those count that all have; none: it is compatible with nothing."""
+    named: dict[str, frozenset[str]] = {}
+    for counter_set, name in consumed:
+        if name.startswith(GROUPS):
+            own = frozenset(name.removeprefix(GROUPS).split(","))
+            named[counter_set] = named.get(counter_set, own) & own
+    return {counter_set: named.get(counter_set, NO_GROUP) for counter_set, _ in consumed}
 
 
 def _row(device: DeviceId, consumed: CounterAmounts) -> dict[str, Any]:

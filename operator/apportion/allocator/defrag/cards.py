@@ -73,7 +73,8 @@ def cards(
                 there[found.key] = found
                 for counter, amount in group.group_type.needs[view.group_of[index][1]]:
                     left[counter] += amount
-            if known and tuple(left) == group.totals:
+            counters = len(group.counters)
+            if known and tuple(left[:counters]) == group.totals[:counters]:
                 yield Card(name, number, view.id_of(device), not there, tuple(there.values()))
 
 

@@ -97,6 +97,8 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
         found.append("it consumes counters, and the feature DRAPartitionableDevices is off")
     if not alternative.admin:
         found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
+        if not view.compatible(index):
+            found.append("devices in use on its counters are of other compatibility groups")
     return tuple(found)
 
 

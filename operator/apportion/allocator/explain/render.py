@@ -82,7 +82,8 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
                 f"{short.counter} short of at least {short.missing} on {short.devices}"
                 for short in request.shortages
             )
-            short_of = f" ({shortages})" if shortages else ""
+            # Where the counters suffice, the devices in use on them are of other compatibility groups.
+            short_of = f" ({shortages or 'what is in use is of other compatibility groups'})"
             blame = f"{request.free} with enough left in their counters{short_of}{_held(request)}"
         case _:
             blame = ""

@@ -3,13 +3,13 @@
 In: the group's template. Out: one small object per node and group, with the current occupancy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
-from apportion.allocator.node.counters import GroupOccupancy, GroupState, GroupType, Need
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.allocator.node.counters import GroupOccupancy, GroupState, GroupType, Need, Places
+from apportion.dra.consumedcounters import GROUPS, CounterAmounts, groups_by_set
 
 
 class GroupTemplate(NamedTuple):
@@ -66,6 +66,34 @@ class CounterGroup:
 
 CounterNames: TypeAlias = tuple[tuple[str, str], ...]
 
+CompatibilityGroups: TypeAlias = Mapping[str, Mapping[str, int]]
+"""By counter set, for those of which a device names groups, the position of each compatibility group in a state's amounts."""
+_Membership: TypeAlias = tuple[tuple[tuple[Places, ...], ...], tuple[Places, ...]]
+
+
+def compatibility_groups(
+    amounts: Sequence[CounterAmounts], sets: Iterable[str], first: int
+) -> CompatibilityGroups:
+    """Return the positions, from `first` on, of the groups that devices with these amounts are of in each of the sets."""
+    read = [groups_by_set(each) for each in amounts]
+    found: dict[str, dict[str, int]] = {}
+    for counter_set in sets:
+        names = sorted(set().union(*(each.get(counter_set, ()) for each in read)))
+        found[counter_set] = {name: first + number for number, name in enumerate(names)}
+        first += len(names)
+    return found
+
+
+def _membership(amounts: Sequence[CounterAmounts], groups: CompatibilityGroups) -> _Membership:
+    inside, outside = [], []
+    for each in amounts:
+        read = groups_by_set(each)
+        rows = [(groups[name], own) for name, own in read.items() if name in groups]
+        inside.append(tuple([tuple([row[name] for name in row if name in own]) for row, own in rows]))
+        outside.append(tuple([at for row, own in rows for name, at in row.items() if name not in own]))
+    return tuple(inside), tuple(outside)
+
+
 MOST_READ = 4096
 """Group types kept by needs, and as many by identity of the amounts."""
 
@@ -74,27 +102,38 @@ class GroupTypes:
     """One group type for all groups whose devices have equal needs."""
 
     def __init__(self) -> None:
-        self._by_needs: Memo[tuple[Need, ...], GroupType] = Memo(MOST_READ)
+        self._by_needs: Memo[tuple[tuple[Need, ...], _Membership], GroupType] = Memo(MOST_READ)
         self._by_identity: Memo[
-            tuple[tuple[int, ...], CounterNames], tuple[Sequence[CounterAmounts], GroupType]
+            tuple[tuple[int, ...], CounterNames, tuple[str, ...]], tuple[Sequence[CounterAmounts], GroupType]
         ] = Memo(MOST_READ)
 
-    def of_amounts(self, amounts: Sequence[CounterAmounts], counters: CounterNames) -> GroupType:
+    def of_amounts(
+        self, amounts: Sequence[CounterAmounts], counters: CounterNames, groups: CompatibilityGroups
+    ) -> GroupType:
         """Return the type of devices that consume these amounts; `counters`: the names, each once, in order."""
-        key = tuple([id(device) for device in amounts]), counters
+        key = tuple([id(device) for device in amounts]), counters, tuple(groups)
         found = self._by_identity.get(key)
         if found is None:
             position = {name: number for number, name in enumerate(counters)}
             needs = tuple(
-                tuple((position[name], amount) for name, amount in device.items()) for device in amounts
+                tuple(
+                    (position[name], amount)
+                    for name, amount in device.items()
+                    if not name[1].startswith(GROUPS)
+                )
+                for device in amounts
             )
             # The amounts are kept, so that their ids are not used for other objects.
-            found = self._by_identity[key] = amounts, self.of(needs)
+            found = self._by_identity[key] = (
+                amounts,
+                self.of(needs, _membership(amounts, groups) if groups else ((), ())),
+            )
         return found[1]
 
-    def of(self, needs: tuple[Need, ...]) -> GroupType:
-        """Return the group type for these needs."""
-        found = self._by_needs.get(needs)
+    def of(self, needs: tuple[Need, ...], membership: _Membership = ((), ())) -> GroupType:
+        """Return the group type for these needs, and for these compatibility groups that devices are of and are not of."""
+        key = needs, membership
+        found = self._by_needs.get(key)
         if found is None:
-            found = self._by_needs[needs] = GroupType(needs)
+            found = self._by_needs[key] = GroupType(needs, *membership)
         return found

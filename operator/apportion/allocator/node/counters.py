@@ -12,6 +12,9 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import keep
 
 Vector: TypeAlias = tuple[int, ...]
+Places: TypeAlias = tuple[int, ...]
+"""Positions in a vector. After the counters comes a position for each compatibility group of a counter set: 0 less the devices in use
+that are not of the group. Devices may be in use together as long as one group of each set is at 0."""
 Need: TypeAlias = tuple[tuple[int, int], ...]
 """(position of the counter, amount in 10^-9) for every counter that a device names."""
 
@@ -41,7 +44,7 @@ class GroupState:
         self.left = left
         fits = 0
         for local, need in enumerate(group_type.needs):
-            if all(left[counter] >= amount for counter, amount in need):
+            if all(left[counter] >= amount for counter, amount in need) and group_type.admits(left, local):
                 fits |= 1 << local
         self.fits = fits
         """Bit per device of the group: the amounts left suffice for it."""
@@ -69,6 +72,8 @@ class GroupState:
         left = list(self.left)
         for counter, amount in self.group_type.needs[local]:
             left[counter] += sign * amount
+        for position in self.group_type.outside[local] if self.group_type.outside else ():
+            left[position] += sign
         found = states[local] = self.group_type.state(tuple(left))
         return found
 
@@ -195,14 +200,28 @@ MOST_STATES = 65_536
 class GroupType:
     """The states and occupancies of all groups whose devices have equal needs."""
 
-    __slots__ = ("_occupancies", "_states", "needs", "weights")
+    __slots__ = ("_occupancies", "_states", "inside", "needs", "outside", "weights")
 
-    def __init__(self, needs: tuple[Need, ...]) -> None:
+    def __init__(
+        self,
+        needs: tuple[Need, ...],
+        inside: tuple[tuple[Places, ...], ...] = (),
+        outside: tuple[Places, ...] = (),
+    ) -> None:
+        """`inside`, `outside`: the compatibility groups that each device is of, by counter set, and is not of; empty where no device names one."""
         self.needs = needs
+        self.inside = inside
+        self.outside = outside
         self.weights = _weights(needs)
         """What each device adds to the worth of a state in which it fits."""
         self._states: dict[Vector, GroupState] = {}
         self._occupancies: dict[tuple[GroupState, int], GroupOccupancy] = {}
+
+    def admits(self, left: Vector, local: int) -> bool:
+        """Say whether the device is of a group that all devices in use are of, in each counter set that it consumes."""
+        return not self.inside or all(
+            any(not left[position] for position in own) for own in self.inside[local]
+        )
 
     def state(self, left: Vector) -> GroupState:
         """Return the state with these amounts left."""

@@ -259,6 +259,11 @@ class NodeView(Memos, NodeOccupancy):
         group = self.groups[place[0]]
         return any(group.state.left[counter] < 0 for counter, _ in group.group_type.needs[place[1]])
 
+    def compatible(self, index: int) -> bool:
+        """Say whether the device may be in use together with those that consume the same counters now."""
+        group, local = self.group_of.get(index, (None, 0))
+        return group is None or self.groups[group].group_type.admits(self.groups[group].state.left, local)
+
     def values(self, attribute: str) -> Mapping[AttributeValue, int]:
         """Return device masks by value of an attribute; a device with a list is in the mask of every entry."""
         return self.attribute_index(attribute).values

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from apportion.allocator.facts.holdings import Change, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.dra.consumedcounters import CounterAmounts, groups_by_set
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
@@ -105,6 +105,8 @@ class NodeOccupancy:
                 member = counter_of.get((number, counter))
                 if amount and member is not None:
                     left.setdefault(member[0], list(self.groups[member[0]].totals))[member[1]] -= amount
+            if self.template.compatible:
+                self._group(number, holdings.held(pool).values(), left)
         fit = self.plain
         for number, group in enumerate(self.groups):
             state = group.group_type.state(tuple(left[number])) if number in left else group.fresh
@@ -112,6 +114,15 @@ class NodeOccupancy:
             fit |= group.spread(state.fits)
         self.fit = fit | self.charged
         self.open = self.fit & ~self.exclusive
+
+    def _group(self, pool: int, held: Iterable[DeviceHolding], left: dict[int, list[int]]) -> None:
+        """Charge the compatibility groups that devices in use are not of."""
+        for holding in held:
+            for counter_set, own in groups_by_set(holding.consumption or {}).items():
+                number, positions = self.template.compatible.get((pool, counter_set), (0, {}))
+                for name, position in positions.items():
+                    if name not in own:
+                        left.setdefault(number, list(self.groups[number].totals))[position] -= 1
 
     def follow(self, changes: Iterable[Change], holdings: Holdings) -> bool:
         """Apply changes of a few devices; False where only `refresh` can compute the result."""

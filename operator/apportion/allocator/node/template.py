@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
-from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes
+from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes, compatibility_groups
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
 from apportion.allocator.rules.slices import SliceView
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.dra.consumedcounters import GROUPS, CounterAmounts
 from apportion.dra.device import Device
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
@@ -69,6 +69,7 @@ class NodeTemplate:
 
     __slots__ = (
         "base",
+        "compatible",
         "content",
         "counter_of",
         "group_of",
@@ -105,6 +106,8 @@ class NodeTemplate:
         """(group, position in the group) by device."""
         self.counter_of: dict[tuple[int, tuple[str, str]], tuple[int, int]] = {}
         """(group, position of the counter) by pool and counter."""
+        self.compatible: dict[tuple[int, str], tuple[int, Mapping[str, int]]] = {}
+        """(group, positions of the compatibility groups) by pool and counter set, where a device of the pool names groups."""
         for number, pool in enumerate(pools):
             start = len(devices)
             for piece, visible in pool.slices:
@@ -177,18 +180,24 @@ class NodeTemplate:
             members.setdefault(find(devices[index].consumes[0].counter_set), []).append(index)
         by_set: dict[str, list[tuple[str, str]]] = {}
         for name in sorted(totals):
-            by_set.setdefault(name[0], []).append(name)
+            if name[1] != GROUPS:
+                by_set.setdefault(name[0], []).append(name)
         for indices in members.values():
             sets_used = dict.fromkeys(
                 need.counter_set for index in indices for need in devices[index].consumes
             )
             counters = tuple(name for used in sets_used for name in by_set.get(used, ()))
+            consumed = [consumption(devices[index]) for index in indices]
+            grouped = [used for used in sets_used if (used, GROUPS) in totals]
+            compatible = compatibility_groups(consumed, grouped, len(counters)) if grouped else {}
+            for used, positions in compatible.items():
+                self.compatible[pool, used] = len(self.groups), positions
             for number, name in enumerate(counters):
                 self.counter_of[pool, name] = len(self.groups), number
             for local, index in enumerate(indices):
                 self.group_of[index] = (len(self.groups), local)
-            group_type = types.of_amounts([consumption(devices[index]) for index in indices], counters)
-            amounts = tuple(totals[name] for name in counters)
+            group_type = types.of_amounts(consumed, counters, compatible)
+            amounts = (*[totals[name] for name in counters], *[0 for row in compatible.values() for _ in row])
             consecutive = indices[-1] - indices[0] + 1 == len(indices)
             self.groups.append(
                 GroupTemplate(

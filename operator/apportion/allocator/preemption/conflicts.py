@@ -154,11 +154,15 @@ def _against(view: NodeView, node: NodeVictims, devices: int) -> dict[int, int]:
                 amounts = taken.setdefault(group, {})
                 for counter, amount in view.groups[group].group_type.needs[local]:
                     amounts[counter] = amounts.get(counter, 0) + amount
+                outside = view.groups[group].group_type.outside
+                for position in outside[local] if outside else ():
+                    amounts[position] = amounts.get(position, 0) + 1
         for group, amounts in taken.items():
-            left = view.groups[group].state.left
+            group_type, left = view.groups[group].group_type, view.groups[group].state.left
+            after = tuple([amount - amounts.get(counter, 0) for counter, amount in enumerate(left)])
             for device, need in others.get(group, ()):
-                if any(
-                    left[counter] - amounts.get(counter, 0) < amount for counter, amount in need if amount
+                if not group_type.admits(after, view.group_of[device][1]) or any(
+                    after[counter] < amount for counter, amount in need if amount
                 ):
                     against[device] |= 1 << index
     return against

@@ -25,10 +25,10 @@ class Features:
     """DRAConsumableCapacity: `allowMultipleAllocations` and shares of a device; also `distinctAttribute`."""
     fractional_capacity_range: bool = True
     """DRAFractionalCapacityRange: request policies compute in thousandths."""
-    list_type_attributes: bool = False
-    """DRAListTypeAttributes."""
-    compatibility_groups: bool = False
-    """DRADeviceCompatibilityGroups. Not implemented: pools with such devices are ignored."""
+    list_type_attributes: bool = True
+    """DRAListTypeAttributes. Always on: where the cluster's gate is off, no slice has lists."""
+    compatibility_groups: bool = True
+    """DRADeviceCompatibilityGroups. Always on: where the cluster's gate is off, no slice has groups."""
     derived_attributes: bool = False
     """DRADerivedAttributes. Not implemented: devices have no derived attributes."""
     optional_node_operations: bool = False

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.dra.consumedcounters import GROUPS, CounterAmounts, groups_entry
 from apportion.dra.device import Device
-from apportion.dra.quantity import Quantity
+from apportion.dra.quantity import NANO, Quantity
 from apportion.dra.slice import PoolId, Slice
 
 
@@ -33,7 +33,7 @@ class PoolView:
     slices: tuple[Slice, ...] = ()
     """Slices with devices for the node, sorted by name."""
     counters: CounterAmounts | None = None
-    """Totals of the pool's counter sets, in 10^-9; None without the feature PartitionableDevices."""
+    """Totals of the pool's counter sets, in 10^-9, with an entry `GROUPS` for each set of which a device names groups; None without the feature PartitionableDevices."""
     incomplete: bool = False
     invalid: str = ""
     """Why the pool is invalid, "" if it is not."""
@@ -123,12 +123,17 @@ def _validate(pool: PoolId, here: Sequence[Slice], others: Sequence[Slice], feat
     found = _named_once(PoolView(pool, devices, counters))
     if found.invalid:
         return found
+    grouped: dict[tuple[str, str], int] = {}
     for piece in (*devices, *others):
         for index, device in enumerate(piece.devices):
-            reason = _unknown_counter(device, sets, counters) if device.consumes else ""
+            if not device.consumes or _is_plain(device, sets, counters):
+                continue
+            reason = _unknown_counter(device, sets, counters)
             if reason:
                 reason = f"device {device.name}: {reason}"
                 return _invalid(pool, piece, f"devices[{index}].consumesCounters", reason)
+            grouped.update({(need.counter_set, GROUPS): 0 for need in device.consumes if need.compatibility})
+    counters.update(grouped)
     return found
 
 
@@ -148,11 +153,14 @@ def _invalid(pool: PoolId, piece: Slice, field: str, reason: str) -> PoolView:
     return PoolView(pool, invalid=reason, field=f"{piece.name}: spec.{field}")
 
 
-def _unknown_counter(device: Device, sets: set[str], counters: CounterAmounts) -> str:
-    if consumption(device).keys() <= counters.keys() and all(
+def _is_plain(device: Device, sets: set[str], counters: CounterAmounts) -> bool:
+    """Say whether a device consumes counters that there are, and names no compatibility group."""
+    return consumption(device).keys() <= counters.keys() and all(
         need.counter_set in sets for need in device.consumes
-    ):
-        return ""
+    )
+
+
+def _unknown_counter(device: Device, sets: set[str], counters: CounterAmounts) -> str:
     for need in device.consumes:
         if need.counter_set not in sets:
             return f"consumes from counter set {need.counter_set}, which the pool does not have"
@@ -176,6 +184,8 @@ def consumption(device: Device) -> CounterAmounts:
     for need in device.consumes:
         for name, amount in need.counters:
             taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + max(0, amount.nano)
+        if need.compatibility:
+            taken[need.counter_set, groups_entry(need.compatibility)] = NANO
     _consumptions[id(device.consumes)] = device.consumes, taken
     return taken
 

@@ -116,7 +116,8 @@ def most_together(state: GroupState, mask: int, steps: int = STEPS) -> tuple[int
     `steps`: choices that are tried.
     """
     best = 0
-    needs = state.group_type.needs
+    type_ = state.group_type
+    needs = list(zip(type_.needs, type_.inside, strict=True)) if type_.inside else type_.needs
     seen: dict[tuple[GroupState, int], int] = {}
     stack: list[tuple[GroupState, int, int]] = [(state, mask, 0)]
     while stack:
