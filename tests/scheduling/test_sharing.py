@@ -165,3 +165,17 @@ async def test_nobody_waits_behind_a_pod_that_asks_for_more_than_any_node_has(un
     world.pod("b", "shared", "small")
     world.cycle(unanswered).once()
     assert world.places() == {"shared": "n1", "small": "n1"}
+
+
+async def test_nobody_waits_behind_a_pod_whose_host_port_is_taken(unanswered: Client) -> None:
+    """They share a claim and nothing else, and it is the oldest one."""
+    ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}} | ports]}
+    world = four_cores(n1=1)
+    world.pod("other", spec=spec | {"nodeName": "n1"})
+    world.claim("shared")
+    world.pod("a", "shared", spec=spec)
+    for name in ("b", "c"):
+        world.pod(name, "shared")
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1"}

@@ -14,6 +14,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import PodRelations
 from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
@@ -30,21 +31,28 @@ def parts(
 
     `unplaced`: its pods that no node has yet. Those that have one stay in every part.
     """
+    if len(demand.pods) < 2:
+        return
     waiting = {pod.uid for pod in unplaced}
     placed = [pod for pod in demand.pods if pod.uid not in waiting]
-    # What all name was refused on each node that has the room for all.
-    refused = {frozenset(claim.uid for claim in demand.claims)}
+    # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
+    refused = {(frozenset(claim.uid for claim in demand.claims), _relations(demand.pods))}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
     for number, chosen in enumerate((*roomy, *_fewer(unplaced, snapshot))):
         pods = sorted((*placed, *chosen), key=lambda pod: pod.uid)
         named = {claim.uid for pod in pods for claim in snapshot.named_claims(pod) if claim is not None}
         claims = tuple(claim for claim in demand.claims if claim.uid in named)
         tied = tuple(claim for claim in demand.tied if claim.uid in named)
-        own = frozenset(claim.uid for claim in claims)
-        if own and (number < len(roomy) or own not in refused):
+        own = frozenset(claim.uid for claim in claims), _relations(pods)
+        if claims and (number < len(roomy) or own not in refused):
             asked = tuple(claim for claim in demand.asked if claim.uid in named)
             refused.add(own)
             yield replace(demand, claims=claims, pods=tuple(pods), tied=tied, asked=asked)
+
+
+def _relations(pods: Iterable[Pod]) -> frozenset[PodRelations]:
+    """Return what pods ask of those beside them, as host ports: fewer of them may go where not all can."""
+    return frozenset(pod.relations for pod in pods)
 
 
 def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
@@ -56,7 +64,7 @@ def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
     kinds: dict[object, Pod] = {}
     for pod in ordered:
         slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
-        kinds.setdefault((constraints_of(pod), *slots), pod)
+        kinds.setdefault((constraints_of(pod), pod.relations, *slots), pod)
     while len(ordered) > 3:
         ordered = ordered[: len(ordered) // 2]
         yield ordered
