@@ -39,15 +39,33 @@ def parts(
     refused = {(frozenset(claim.uid for claim in demand.claims), _relations(demand.pods))}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
     for number, chosen in enumerate((*roomy, *_fewer(unplaced, snapshot))):
-        pods = sorted((*placed, *chosen), key=lambda pod: pod.uid)
-        named = {claim.uid for pod in pods for claim in snapshot.named_claims(pod) if claim is not None}
-        claims = tuple(claim for claim in demand.claims if claim.uid in named)
-        tied = tuple(claim for claim in demand.tied if claim.uid in named)
-        own = frozenset(claim.uid for claim in claims), _relations(pods)
-        if claims and (number < len(roomy) or own not in refused):
-            asked = tuple(claim for claim in demand.asked if claim.uid in named)
+        part = _part(demand, (*placed, *chosen), snapshot)
+        if part is None:
+            continue
+        own = frozenset(claim.uid for claim in part.claims), _relations(part.pods)
+        if number < len(roomy) or own not in refused:
             refused.add(own)
-            yield replace(demand, claims=claims, pods=tuple(pods), tied=tied, asked=asked)
+            yield part
+
+
+def alone(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[WaitingDemand]:
+    """Yield demands of one pod of each kind, where several share claims, with what that names."""
+    if len(demand.pods) > 1:
+        parts = (
+            _part(demand, (pod,), snapshot) for pod in islice(_kinds(demand.pods, snapshot), _MOST_KINDS)
+        )
+        yield from (part for part in parts if part is not None)
+
+
+def _part(demand: WaitingDemand, pods: Iterable[Pod], snapshot: Snapshot) -> WaitingDemand | None:
+    """Return a demand of some of its pods, with the claims that these name; None: all of these have devices."""
+    chosen = tuple(sorted(pods, key=lambda pod: pod.uid))
+    named = {claim.uid for pod in chosen for claim in snapshot.named_claims(pod) if claim is not None}
+    claims, tied, asked = (
+        tuple(claim for claim in each if claim.uid in named)
+        for each in (demand.claims, demand.tied, demand.asked)
+    )
+    return replace(demand, claims=claims, pods=chosen, tied=tied, asked=asked) if claims else None
 
 
 def _relations(pods: Iterable[Pod]) -> frozenset[PodRelations]:
@@ -61,14 +79,20 @@ def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
     The others are tied to the node of those that are served, and looked at one by one.
     """
     ordered = sorted(pods, key=lambda pod: (pod.created, pod.uid))
-    kinds: dict[object, Pod] = {}
-    for pod in ordered:
-        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
-        kinds.setdefault((constraints_of(pod), pod.relations, *slots), pod)
+    kinds = _kinds(ordered, snapshot)
     while len(ordered) > 3:
         ordered = ordered[: len(ordered) // 2]
         yield ordered
-    yield from ((pod,) for pod in islice(kinds.values(), _MOST_KINDS))
+    yield from ((pod,) for pod in islice(kinds, _MOST_KINDS))
+
+
+def _kinds(pods: Iterable[Pod], snapshot: Snapshot) -> Iterable[Pod]:
+    """Return the first pod of each kind: those of one ask for the same of devices, node and neighbours."""
+    kinds: dict[object, Pod] = {}
+    for pod in pods:
+        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
+        kinds.setdefault((constraints_of(pod), pod.relations, *slots), pod)
+    return kinds.values()
 
 
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:
