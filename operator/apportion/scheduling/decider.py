@@ -165,8 +165,7 @@ class Decider:
                 yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
             )
             if answer is None:
-                self.refusals.refuse_with_shape(demand, alike)
-                return 0
+                return (yield from self._without(demand, capacity, alike, None))
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
