@@ -1,5 +1,9 @@
 """Devices by name, while slices of a pool are written one after the other."""
 
+import gc
+import tracemalloc
+
+from apportion.cluster.indexes import deviceindex
 from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Create
@@ -7,6 +11,7 @@ from apportion.partitions.dynamicpartitions import DynamicPartitions
 from tests.observedcluster import GPU, ObservedCluster
 
 CARD, PART = DeviceId(GPU, "n1", "gpu-0"), DeviceId(GPU, "n1", "gpu-0-mig-1g10gb-19-0")
+CARDS = 64
 
 
 def test_a_device_stays_known_when_the_slice_that_had_it_before_loses_it() -> None:
@@ -29,6 +34,22 @@ def test_a_device_stays_known_when_the_slice_that_had_it_before_loses_it() -> No
     assert world.snapshot.devices.published(CARD) is None
     assert not world.snapshot.devices.published_partitions(CARD)
     assert PART not in world.snapshot.devices.shareable
+
+
+def test_nothing_is_kept_of_the_cards_that_went() -> None:
+    """The nodes of a cluster that grows and shrinks have new names each time."""
+    world = ObservedCluster()
+    tracemalloc.start()
+    for number in range(CARDS):
+        world.card(f"n{number}")
+        for kind, _, name in tuple(world.seen):
+            world.gone(kind, world.seen.pop((kind, "", name)))
+    gc.collect()
+    own = tracemalloc.Filter(inclusive=True, filename_pattern=str(deviceindex.__file__))
+    kept = tracemalloc.take_snapshot().filter_traces((own,)).traces
+    tracemalloc.stop()
+    assert [*world.snapshot.devices.cards] == []
+    assert len(kept) < CARDS
 
 
 def test_what_failed_for_a_former_holder_has_not_failed_for_the_next_one() -> None:

@@ -54,7 +54,7 @@ def test_of_few_pods_each_number_that_the_limit_leaves_is_asked_about(
 
 def test_of_many_pods_some_numbers_are_asked_about() -> None:
     """Work grows with the pods, not with their square; with few pods each number is asked about in the end."""
-    counts = []
+    counts, found = [], list[int]()
     for count in (24, 60):
         demand, world = star(count)
         use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": count - 10})
@@ -99,3 +99,18 @@ async def test_nobody_waits_behind_a_pod_that_asks_for_more_than_the_limit_leave
         world.pod(f"b{number}", "hub", f"c{number}")
     world.cycle(unanswered).once()
     assert world.places() == {"hub": "n1", "c0": "n1"}
+
+
+async def test_nobody_waits_behind_a_pod_for_which_the_limit_leaves_more_than_a_node_has(
+    unanswered: Client,
+) -> None:
+    """They share a claim, it is the older one, and together they are beyond the limit."""
+    world = cluster(1, "team")
+    quota(world, "team", limit=2)
+    for name in ("hub", "large", "later"):
+        world.claim(name)
+    world.pod("a", "hub", "large")
+    world.pod("b", "hub")
+    world.pod("c", "hub", "later")
+    world.cycle(unanswered).once()
+    assert world.places() == {"hub": "n1"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE
@@ -91,3 +92,14 @@ def test_what_is_held_for_others_on_one_node_says_nothing_of_those_like_it() -> 
     waits(world, "p", request("gpu", expression=H200))
     world.snapshot.state.hold("hold/move", (DeviceResult("r", DeviceId(GPU, "n1", "gpu-0")),))
     assert shown(world) == {"p"}
+
+
+@pytest.mark.parametrize("nodes", [0, 1])
+def test_pods_that_share_a_claim_are_shown_only_if_no_node_could_serve_one_of_them(nodes: int) -> None:
+    """Each has a claim of its own beside it: no node has the devices for all, and on one of them some start and others wait for their end."""
+    world = fleet({f"n{number}": ("h100", 2) for number in range(nodes)} | {"small": ("h100", 1)})
+    for name in ("hub", "a", "b"):
+        world.claim(name)
+    for name in ("a", "b"):
+        world.pod(name, "hub", name, gates=[GATE])
+    assert shown(world) == ({"a", "b"} if nodes == 0 else set())

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import tried
@@ -165,3 +165,40 @@ async def test_nobody_waits_behind_a_pod_that_asks_for_more_than_any_node_has(un
     world.pod("b", "shared", "small")
     world.cycle(unanswered).once()
     assert world.places() == {"shared": "n1", "small": "n1"}
+
+
+async def test_nobody_waits_behind_a_pod_whose_host_port_is_taken(unanswered: Client) -> None:
+    """They share a claim and nothing else, and it is the oldest one."""
+    ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}} | ports]}
+    world = four_cores(n1=1)
+    world.pod("other", spec=spec | {"nodeName": "n1"})
+    world.claim("shared")
+    world.pod("a", "shared", spec=spec)
+    for name in ("b", "c"):
+        world.pod(name, "shared")
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1"}
+
+
+async def test_some_of_the_pods_start_though_devices_are_reserved_for_all(unanswered: Client) -> None:
+    """The node that has room for all is full, and nobody knows for how long; another one has a device and room for one of them."""
+    world = four_cores(n1=1, n2=1)
+    world.policy(queue={"reserveAfter": "0s"})
+    world.node("n1", cpu="8")
+    for node in ("n1", "n2"):
+        claim = world.claim(f"on-{node}")
+        world.pod(f"on-{node}", f"on-{node}", spec={"nodeName": node} | cores(1))
+        world.allocate(claim, node, "gpu-0")
+    world.claim("shared")
+    for name in ("a", "b"):
+        world.pod(name, "shared", spec=cores(3))
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+        world.clock.now += 1.0
+    assert [each.plan.nodes for each in cycle.reserved] == [{"n1"}]
+    world.gone(PODS, world.pod("on-n2"))
+    world.gone_claim("on-n2")
+    cycle.once()
+    assert world.places() == {"on-n1": "n1", "shared": "n2"}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
@@ -164,8 +165,7 @@ class Decider:
                 yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
             )
             if answer is None:
-                self.refusals.refuse_with_shape(demand, alike)
-                return 0
+                return (yield from self._without(demand, capacity, alike, None))
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
@@ -188,8 +188,7 @@ class Decider:
         refusal: Refusal | str | None,
     ) -> Generator[None, None, int]:
         """Serve some of the pods of a demand, or refuse it, and with it all of a shape (None: like no other); `refusal`: None if it was told."""
-        parts = self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
-        if granted := (yield from self._grant_part(demand, parts, capacity)):
+        if granted := (yield from self._grant_part(demand, (), capacity)):
             return granted
         if refusal is not None:
             return self._refuse_shape(demand, shape, refusal)
@@ -197,10 +196,10 @@ class Decider:
         return 0
 
     def _grant_part(
-        self, demand: WaitingDemand, parts: Iterable[WaitingDemand], capacity: HostCapacity
+        self, demand: WaitingDemand, within: Iterable[WaitingDemand], capacity: HostCapacity
     ) -> Generator[None, None, int]:
-        """Serve the first that can be served of some of a demand's pods that share claims; returns how many claims were granted."""
-        for part in parts:
+        """Serve the first that can be served of some of a demand's pods that share claims, those `within` its limit first; returns how many claims were granted."""
+        for part in chain(within, self.candidates.parts(demand, capacity)):
             terms = terms_of(self.snapshot.managed.policy(part.claims[0]))
             ask = partial(self.candidates.ask, part, capacity)
             asked = yield from self._asking.about(demand, terms, ask)

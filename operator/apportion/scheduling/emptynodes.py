@@ -28,6 +28,7 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.podneeds import constraints_of, copies, total
+from apportion.scheduling.sharing import alone
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
@@ -84,17 +85,24 @@ class EmptyNodes:
     def could_serve(
         self, demand: WaitingDemand, query: Query, wanted: int = 1
     ) -> Generator[None, None, int | None]:
-        """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
+        """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many; 1, where they could serve only some of its pods, which share claims.
 
         None: nobody knows now, because a node publishes its devices anew, or something is held there for a while (for moves, say), or selectors are not
         evaluated yet, or cost too much, or because deciding breaks down. Yields between nodes, and goes on with the snapshot as it
         is then.
         """
         try:
-            return (yield from self._served(demand, query, wanted))
+            found = yield from self._served(demand, query, wanted)
+            # Of pods that share claims one may be served without the others.
+            for part in alone(demand, self._snapshot) if found == 0 else ():
+                shape = self.shape(part)
+                served = (yield from self._served(part, shape[0], 1)) if shape is not None else 1
+                if served != 0:
+                    return served
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("autoscaling.defect", demand=demand.key)
             return None
+        return found
 
     def _served(self, demand: WaitingDemand, query: Query, wanted: int) -> Generator[None, None, int | None]:
         state = self._snapshot.state

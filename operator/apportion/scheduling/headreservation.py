@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.backfill.heads import Head, members_of, queue_of
+from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.preparing import Preparing
@@ -28,6 +28,12 @@ class HeadReservation:
     def begin(self) -> None:
         """Start a walk: nobody was refused yet."""
         self._refused.clear()
+
+    def abandon(self) -> None:
+        """End all reservations: what changes from now on nobody looks at."""
+        reservations = self._decider.reservations
+        for each in tuple(reservations.reserved):
+            reservations.drop(key_of(each.head))
 
     def reserve_at_once(self, queued: Queued) -> Iterator[None]:
         """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around. Yields while it is planned.

@@ -95,8 +95,9 @@ class QueueWalk:
         return self._reached if self.ended_early else None
 
     def abandon(self) -> None:
-        """Give up what is being decided: this replica acts no longer."""
+        """Give up what is being decided, and what is reserved: this replica acts no longer."""
         self._group_decider.abandon()
+        self._heads.abandon()
 
     def walk(
         self,

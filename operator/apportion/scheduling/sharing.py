@@ -14,6 +14,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import PodRelations
 from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
@@ -30,21 +31,46 @@ def parts(
 
     `unplaced`: its pods that no node has yet. Those that have one stay in every part.
     """
+    if len(demand.pods) < 2:
+        return
     waiting = {pod.uid for pod in unplaced}
     placed = [pod for pod in demand.pods if pod.uid not in waiting]
-    # What all name was refused on each node that has the room for all.
-    refused = {frozenset(claim.uid for claim in demand.claims)}
+    # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
+    refused = {(frozenset(claim.uid for claim in demand.claims), _relations(demand.pods))}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
     for number, chosen in enumerate((*roomy, *_fewer(unplaced, snapshot))):
-        pods = sorted((*placed, *chosen), key=lambda pod: pod.uid)
-        named = {claim.uid for pod in pods for claim in snapshot.named_claims(pod) if claim is not None}
-        claims = tuple(claim for claim in demand.claims if claim.uid in named)
-        tied = tuple(claim for claim in demand.tied if claim.uid in named)
-        own = frozenset(claim.uid for claim in claims)
-        if own and (number < len(roomy) or own not in refused):
-            asked = tuple(claim for claim in demand.asked if claim.uid in named)
+        part = _part(demand, (*placed, *chosen), snapshot)
+        if part is None:
+            continue
+        own = frozenset(claim.uid for claim in part.claims), _relations(part.pods)
+        if number < len(roomy) or own not in refused:
             refused.add(own)
-            yield replace(demand, claims=claims, pods=tuple(pods), tied=tied, asked=asked)
+            yield part
+
+
+def alone(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[WaitingDemand]:
+    """Yield demands of one pod of each kind, where several share claims, with what that names."""
+    if len(demand.pods) > 1:
+        parts = (
+            _part(demand, (pod,), snapshot) for pod in islice(_kinds(demand.pods, snapshot), _MOST_KINDS)
+        )
+        yield from (part for part in parts if part is not None)
+
+
+def _part(demand: WaitingDemand, pods: Iterable[Pod], snapshot: Snapshot) -> WaitingDemand | None:
+    """Return a demand of some of its pods, with the claims that these name; None: all of these have devices."""
+    chosen = tuple(sorted(pods, key=lambda pod: pod.uid))
+    named = {claim.uid for pod in chosen for claim in snapshot.named_claims(pod) if claim is not None}
+    claims, tied, asked = (
+        tuple(claim for claim in each if claim.uid in named)
+        for each in (demand.claims, demand.tied, demand.asked)
+    )
+    return replace(demand, claims=claims, pods=chosen, tied=tied, asked=asked) if claims else None
+
+
+def _relations(pods: Iterable[Pod]) -> frozenset[PodRelations]:
+    """Return what pods ask of those beside them, as host ports: fewer of them may go where not all can."""
+    return frozenset(pod.relations for pod in pods)
 
 
 def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
@@ -53,14 +79,20 @@ def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:
     The others are tied to the node of those that are served, and looked at one by one.
     """
     ordered = sorted(pods, key=lambda pod: (pod.created, pod.uid))
-    kinds: dict[object, Pod] = {}
-    for pod in ordered:
-        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
-        kinds.setdefault((constraints_of(pod), *slots), pod)
+    kinds = _kinds(ordered, snapshot)
     while len(ordered) > 3:
         ordered = ordered[: len(ordered) // 2]
         yield ordered
-    yield from ((pod,) for pod in islice(kinds.values(), _MOST_KINDS))
+    yield from ((pod,) for pod in islice(kinds, _MOST_KINDS))
+
+
+def _kinds(pods: Iterable[Pod], snapshot: Snapshot) -> Iterable[Pod]:
+    """Return the first pod of each kind: those of one ask for the same of devices, node and neighbours."""
+    kinds: dict[object, Pod] = {}
+    for pod in pods:
+        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
+        kinds.setdefault((constraints_of(pod), pod.relations, *slots), pod)
+    return kinds.values()
 
 
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:

@@ -18,6 +18,7 @@ from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
 
 _K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
 
 class _Published(NamedTuple):
@@ -96,7 +97,7 @@ class DeviceIndex:
             self.static.discard(old.device.id)
             self.wide.discard(old.device.id)
             if old.part is not None:
-                self._published.get(old.part.card, {}).pop(old.device.name, None)
+                _remove(self._published, old.part.card, old.device.name)
         if new is not None:
             self._devices[new.device.id] = new
             if new.device.shareable:
@@ -199,7 +200,7 @@ class DeviceIndex:
     @property
     def cards(self) -> Iterator[DeviceId]:
         """Yield all cards that offer partitions."""
-        return (card for card, found in self._published.items() if found)
+        return iter(self._published)
 
     def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
         """Return the Partition objects on a card, by UID."""
@@ -208,7 +209,7 @@ class DeviceIndex:
     @property
     def partitioned(self) -> Iterator[DeviceId]:
         """Yield all cards with Partition objects."""
-        return (card for card, found in self._partitions.items() if found)
+        return iter(self._partitions)
 
 
 def device_of(partition: Partition) -> DeviceId:
@@ -247,8 +248,8 @@ def _layout(partition: Partition) -> str:
     return holder.uid if holder is not None and holder.kind == HolderKind.LAYOUT else ""
 
 
-def _remove(index: dict[_K, dict[str, Partition]], key: _K, uid: str) -> None:
+def _remove(index: dict[_K, dict[str, _V]], key: _K, name: str) -> None:
     found = index.get(key, {})
-    found.pop(uid, None)
+    found.pop(name, None)
     if not found:
         index.pop(key, None)
