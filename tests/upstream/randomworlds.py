@@ -111,10 +111,8 @@ class _Maker:
 
     def _pool(self, driver: str, name: str) -> list[Raw]:
         counted = self._once(2)
-        groups = GROUPS[: self._random.choice([1, 4, 7])]
-        rows = [
-            self._device(index, counted=counted, groups=groups) for index in range(self._random.randint(2, 7))
-        ]
+        groups, count = GROUPS[: self._random.choice([1, 4, 7])], self._random.randint(2, 7)
+        rows = [self._device(index, counted=counted, groups=groups) for index in range(count)]
         sizes = {
             one: {c: self._random.randint(2, 6) for c in ("cores", "slices")} for one in ("set-0", "set-1")
         }
