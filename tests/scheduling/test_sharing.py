@@ -202,3 +202,26 @@ async def test_some_of_the_pods_start_though_devices_are_reserved_for_all(unansw
     world.gone_claim("on-n2")
     cycle.once()
     assert world.places() == {"on-n1": "n1", "shared": "n2"}
+
+
+async def test_nothing_is_reserved_that_a_pod_of_them_keeps(unanswered: Client) -> None:
+    """One of them shares a running pod's claim, which keeps its device for it; what is free is for those that fit."""
+    world = four_cores(n1=2)
+    world.policy(queue={"reserveAfter": "0s"})
+    for number in range(2):
+        claim = world.claim(f"on-{number}")
+        world.pod(f"on-{number}", f"on-{number}", spec={"nodeName": "n1"} | cores(1))
+        world.allocate(claim, "n1", f"gpu-{number}")
+    world.claim("shared")
+    world.claim("own")
+    world.pod("beside", "on-1", "shared", spec=cores(1))
+    world.pod("other", "own", "shared", spec=cores(1))
+    cycle = world.cycle(unanswered)
+    for _ in range(2):
+        cycle.once()
+        world.clock.now += 1.0
+    assert not cycle.reserved
+    world.gone(PODS, world.pod("on-0"))
+    world.gone_claim("on-0")
+    cycle.once()
+    assert world.places() == {"on-1": "n1", "shared": "n1"}

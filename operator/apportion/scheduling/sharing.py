@@ -29,7 +29,7 @@ def parts(
 ) -> Iterator[WaitingDemand]:
     """Yield demands of fewer pods, with the claims that these name: as many as nodes have room for, then fewer that name fewer claims.
 
-    `unplaced`: its pods that no node has yet. Those that have one stay in every part.
+    `unplaced`: its pods that no node has yet. Those that have one stay in every part, and are at last asked about without the others.
     """
     if len(demand.pods) < 2:
         return
@@ -38,8 +38,9 @@ def parts(
     # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
     refused = {(frozenset(claim.uid for claim in demand.claims), _relations(demand.pods))}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
-    for number, chosen in enumerate((*roomy, *_fewer(unplaced, snapshot))):
-        part = _part(demand, (*placed, *chosen), snapshot)
+    with_placed = [(*placed, *chosen) for chosen in (*roomy, *_fewer(unplaced, snapshot))]
+    for number, chosen in enumerate((*with_placed, placed, *_fewer(placed, snapshot))):
+        part = _part(demand, chosen, snapshot)
         if part is None:
             continue
         own = frozenset(claim.uid for claim in part.claims), _relations(part.pods)
@@ -90,8 +91,10 @@ def _kinds(pods: Iterable[Pod], snapshot: Snapshot) -> Iterable[Pod]:
     """Return the first pod of each kind: those of one ask for the same of devices, node and neighbours."""
     kinds: dict[object, Pod] = {}
     for pod in pods:
-        slots = [id(claim.slots) for claim in snapshot.named_claims(pod) if claim is not None]
-        kinds.setdefault((constraints_of(pod), pod.relations, *slots), pod)
+        claims = [claim for claim in snapshot.named_claims(pod) if claim is not None]
+        found = [snapshot.allocation(claim) for claim in claims]
+        named = [(id(claim.slots), own and own.node) for claim, own in zip(claims, found, strict=True)]
+        kinds.setdefault((pod.node, constraints_of(pod), pod.relations, *named), pod)
     return kinds.values()
 
 

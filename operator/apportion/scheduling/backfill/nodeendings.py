@@ -6,7 +6,7 @@ which a pod runs longer than it declared.
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
@@ -35,6 +35,10 @@ class Endings:
     """For each of them what its pods request, `pods` included."""
     pods: tuple[frozenset[str], ...] = ()
     """For each of them these pods (UIDs)."""
+
+    def without(self, claims: Collection[str]) -> "Endings":
+        """Return the same where these claims (UIDs) keep their devices."""
+        return replace(self, devices=tuple([_without(each, claims) for each in self.devices]))
 
 
 @dataclass(slots=True)
@@ -173,6 +177,10 @@ class NodeEndings:
     def _held(self, claim: Claim) -> _Holder:
         allocation = self._snapshot.allocation(claim)
         return claim.uid, allocation.results if allocation is not None else ()
+
+
+def _without(ending: Ending, claims: Collection[str]) -> Ending:
+    return replace(ending, held=tuple([row for row in ending.held if row[0] not in claims]))
 
 
 def end_of(pod: Pod, now: float) -> float | None:

@@ -79,6 +79,10 @@ def plan(
         )
         for node, others in holders.items()
     }
+    # A claim that a pod of the head shares with pods that run keeps its devices, or needs as many, when these have ended.
+    tied = {claim.uid for demand in demands for claim in demand.tied}
+    if tied:
+        rows = {node: found.without(tied) for node, found in rows.items()}
     return plan_reservation(
         snapshot.state,
         {node: found.devices for node, found in rows.items()},
