@@ -79,3 +79,12 @@ async def test_a_pod_that_shares_the_claim_of_a_member_is_served_with_the_group(
     ends(made.world, "low")
     await made.passes()
     assert has(made) == {"a": 1, "b": 1, "zz-joins": 1}
+
+
+async def test_nobody_is_evicted_for_devices_that_the_pod_itself_shares(unanswered: Client) -> None:
+    """What a pod with a lower priority has by a claim of both stays allocated, or is needed once more, when that pod is gone."""
+    made = trial(unanswered, 1)
+    holds(made.world, "low", 0)
+    also_waits(made.world, "high", "low", 1)
+    await made.passes()
+    assert made.evicted == []

@@ -195,7 +195,12 @@ class Holders:
     ) -> Victim | str | None:
         """Return a victim; None if it may not go, or the reason where the rule would let it go."""
         live = [pod for pod in holder.pods if not pod.deleting]
-        holds = {each.uid: each.allocation.results for each in holder.claims if each.allocation is not None}
+        # What the demand's pods share keeps its devices for them, or needs as many again.
+        kept = {claim.uid for claim in demand.tied}
+        found = [each for each in holder.claims if each.uid not in kept]
+        holds = {each.uid: each.allocation.results for each in found if each.allocation is not None}
+        if not holds:
+            return None
         gives = {**total(holder.pods), **obstacles.freed(holder.pods)}
         key = min(holds)
         if not live:
