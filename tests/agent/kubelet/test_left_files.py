@@ -1,24 +1,17 @@
 """Files of claims that are gone are removed, now or later: what keeps them from it now ends no agent."""
 
-import asyncio
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 from structlog.testing import capture_logs
 
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.hardwaremonitor import HardwareMonitor
-from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.journal import Journal
-from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
-from apportion.agent.kubelet.heldclaims import HeldClaims
-from apportion.agent.nodeevents import NodeEvents
-from apportion.cluster.recorder import Recorder
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.agent.kubelet.filesbelow import REF, preparer
+from tests.agent.lifecycle.monitored import monitored
 from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import GPU, H100, MakeBackend
 
@@ -33,20 +26,7 @@ async def test_a_locked_journal_keeps_them_until_it_can_be_asked(
         served = preparer(tmp_path, node, "gpu-0")
         await served.prepare(REF)
         node.context.journal.drop_claim(REF.uid, GPU)
-        recorder = Recorder(
-            node.api, component="apportion-agent", clock=lambda: 0.0, now=lambda: datetime.now(UTC)
-        )
-        monitor = HardwareMonitor(
-            node.context,
-            InventoryBuilder(node.context, HeldClaims(node.context)),
-            NodeEvents(node.api, recorder, "n"),
-            ClaimStatusWriter(node.api, node.context.now),
-            changed=lambda: None,
-            rediscover=lambda: asyncio.sleep(0),
-            misconfigured=tuple,
-            interval=1.0,
-            files_interval=0.01,
-        )
+        monitor, _ = monitored(node, files_interval=0.01)
 
         async def left() -> set[str]:
             return CdiFolder(tmp_path / "cdi").claims(GPU)

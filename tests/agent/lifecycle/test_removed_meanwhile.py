@@ -2,23 +2,19 @@
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from apportion.agent.devices.values import PartitionPlace, Placement
-from apportion.agent.hardwaremonitor import HardwareMonitor
 from apportion.agent.inventorybuilder import InventoryBuilder
-from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
 from apportion.agent.kubelet.heldclaims import HeldClaims
-from apportion.agent.nodeevents import NodeEvents
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import EVENTS, NODES
-from apportion.cluster.recorder import Recorder
 from testbed.beside import beside
 from testbed.eventually import eventually
+from tests.agent.lifecycle.monitored import monitored
 from tests.agent.lifecycle.onecard import LAYOUT, OneCard, one_card
 from tests.agent.nvml.nodes import Node, Nodes
 
@@ -60,20 +56,7 @@ async def test_no_event_calls_it_a_persons(tmp_path: Path, make_gpus: Nodes) -> 
         node.server.put(NODES, {"metadata": {"name": "n"}})
         item = node.partition("p1")
         await node.work()
-        recorder = Recorder(
-            node.api, component="apportion-agent", clock=lambda: 0.0, now=lambda: datetime.now(UTC)
-        )
-        monitor = HardwareMonitor(
-            node.context,
-            InventoryBuilder(node.context, HeldClaims(node.context)),
-            NodeEvents(node.api, recorder, "n"),
-            ClaimStatusWriter(node.api, node.context.now),
-            changed=lambda: None,
-            rediscover=lambda: asyncio.sleep(0),
-            misconfigured=tuple,
-            interval=1.0,
-            files_interval=1.0,
-        )
+        monitor, recorder = monitored(node)
 
         async def written() -> list[Object]:
             return node.server.all(EVENTS)
