@@ -51,11 +51,11 @@ def parts(
 
 def alone(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[WaitingDemand]:
     """Yield demands of one pod of each kind, where several share claims, with what that names."""
-    if len(demand.pods) > 1:
-        parts = (
-            _part(demand, (pod,), snapshot) for pod in islice(_kinds(demand.pods, snapshot), _MOST_KINDS)
-        )
-        yield from (part for part in parts if part is not None)
+    kinds = _kinds(demand.pods, snapshot) if len(demand.pods) > 1 else ()
+    for pod in islice(kinds, _MOST_KINDS):
+        part = _part(demand, (pod,), snapshot)
+        if part is not None:
+            yield part
 
 
 def _part(demand: WaitingDemand, pods: Iterable[Pod], snapshot: Snapshot) -> WaitingDemand | None:
@@ -91,10 +91,12 @@ def _kinds(pods: Iterable[Pod], snapshot: Snapshot) -> Iterable[Pod]:
     """Return the first pod of each kind: those of one ask for the same of devices, node and neighbours."""
     kinds: dict[object, Pod] = {}
     for pod in pods:
-        claims = [claim for claim in snapshot.named_claims(pod) if claim is not None]
-        found = [snapshot.allocation(claim) for claim in claims]
-        named = [(id(claim.slots), own and own.node) for claim, own in zip(claims, found, strict=True)]
-        kinds.setdefault((pod.node, constraints_of(pod), pod.relations, *named), pod)
+        asks = []
+        for claim in snapshot.named_claims(pod):
+            if claim is not None:
+                allocation = snapshot.allocation(claim)
+                asks.append((id(claim.slots), allocation.node if allocation is not None else None))
+        kinds.setdefault((pod.node, constraints_of(pod), pod.relations, *asks), pod)
     return kinds.values()
 
 
