@@ -14,14 +14,15 @@ import pytest
 from testbed.api import Json
 from testbed.beside import beside
 from testbed.eventually import eventually
-from testbed.kubelet.plugin import ClaimKey, Plugin, PluginError
+from testbed.kubelet.plugin import ClaimKey, Plugin, PluginError, PreparedDevice
 from testbed.kubelet.plugins import Plugins
-from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.killedagent import KilledAgent, journal_steps, killed_agent
 from tests.agent.places import GPU, H100
 from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
-SLOW = {"createDelay": 1.5}
+SLOW = {"createDelay": 3}
+Answers = dict[str, tuple[PreparedDevice, ...] | PluginError]
 
 
 @asynccontextmanager
@@ -36,6 +37,26 @@ async def kubelet_beside(folder: Path) -> AsyncIterator[Plugins]:
         yield plugins
 
 
+async def under_way(node: SimulatedNode, plugin: Plugin, key: ClaimKey) -> asyncio.Task[Answers]:
+    """Have a plugin prepare the claim, and return once the agent has begun to: a call that is still on its way is dropped with the connection."""
+    asked = asyncio.create_task(plugin.prepare([key]))
+
+    async def steps() -> list[str]:
+        return journal_steps(node)[1]
+
+    await eventually(steps, lambda found: found == ["Preparing"])
+    return asked
+
+
+@asynccontextmanager
+async def ending_agent(make_node: MakeNode) -> AsyncIterator[tuple[SimulatedNode, KilledAgent]]:
+    """Run an agent that cuts slowly, as a process, beside which another one may be started."""
+    async with make_node(cards=[H100], faults=SLOW) as node:
+        node.options = replace(node.options, prepare_timeout=30)
+        async with killed_agent(node, "never") as agent:
+            yield node, agent
+
+
 async def _being_cut(node: SimulatedNode) -> None:
     async def hardware() -> list[Json]:
         return node.hardware()
@@ -48,15 +69,15 @@ async def test_a_cut_is_finished_by_the_agent_that_began_it(
     make_node: MakeNode, namespace: str, *, waiting: bool
 ) -> None:
     """Kubelet tries a pod whose prepare broke off again after a minute; the next agent would take half a partition away, and make it anew."""
-    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
+    async with ending_agent(make_node) as (node, agent):
         await eventually(node.is_served)
         async with kubelet_beside(node.folder / "r") as kubelet:
             await eventually(lambda: _drivers(kubelet))
             claim = await node.claim(namespace, "waits", DEVICE)
             meta = claim["metadata"]
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
+            asked = await under_way(node, kubelet.of(GPU), key) if waiting else None
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-            asked = asyncio.create_task(kubelet.of(GPU).prepare([key])) if waiting else None
             await _being_cut(node)
             agent.tell_to_end()
             if asked is not None:
@@ -76,18 +97,18 @@ async def test_an_agent_that_starts_anew_by_itself_finishes_what_it_began(
     make_node: MakeNode, namespace: str
 ) -> None:
     """One edit of the configuration of generic devices has the agents of all nodes do so, at any moment."""
-    async with make_node(cards=[H100], faults={"createDelay": 4}) as node:
+    async with make_node(cards=[H100], faults=SLOW) as node:
         file = node.folder / "devices.yaml"
         file.write_text("devices: []\n")
-        node.options = replace(node.options, generic_devices=file)
+        node.options = replace(node.options, generic_devices=file, prepare_timeout=30)
         (node.folder / "r").mkdir()
         async with killed_agent(node, "never") as agent, kubelet_beside(node.folder / "r") as kubelet:
             await eventually(lambda: _drivers(kubelet))
             claim = await node.claim(namespace, "waits", DEVICE)
             meta = claim["metadata"]
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
+            asked = await under_way(node, kubelet.of(GPU), key)
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-            asked = asyncio.create_task(kubelet.of(GPU).prepare([key]))
             await _being_cut(node)
             file.write_text("devices: []  # another one\n")
             (answer,) = (await asked).values()
@@ -101,7 +122,7 @@ async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
     make_node: MakeNode, namespace: str
 ) -> None:
     """Both see the Partition, and either may be asked; what one makes is neither removed nor made once more by the other."""
-    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
+    async with ending_agent(make_node) as (node, agent):
         await eventually(node.is_served)
         claim = await node.claim(namespace, "waits", DEVICE)
         async with kubelet_beside(node.folder / "r") as kubelet:
@@ -111,8 +132,11 @@ async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
             first = kubelet.of(GPU)
             async with node.agent(instance="next"):
                 await eventually(lambda: _another(kubelet, first))
+                asked = [
+                    await under_way(node, first, key),
+                    asyncio.create_task(kubelet.of(GPU).prepare([key])),
+                ]
                 await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-                asked = [asyncio.create_task(each.prepare([key])) for each in (first, kubelet.of(GPU))]
                 await _being_cut(node)
                 agent.tell_to_end()
                 for each in asked:

@@ -1,6 +1,5 @@
 """An agent that starts anew because a driver is back: what it prepares of other drivers' devices is finished first."""
 
-import asyncio
 from dataclasses import replace
 
 import yaml
@@ -8,7 +7,7 @@ import yaml
 from testbed.eventually import eventually
 from testbed.kubelet.plugin import ClaimKey, PluginError
 from tests.agent.killedagent import journal_steps, killed_agent
-from tests.agent.lifecycle.test_ending_cuts import kubelet_beside
+from tests.agent.lifecycle.test_ending_cuts import kubelet_beside, under_way
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.test_driver_upgrade import PAUSED, label, session
 from tests.agent.places import NPU
@@ -39,9 +38,9 @@ async def test_a_pod_with_another_vendors_device_does_not_wait_for_the_next_agen
             await eventually(session(fake.held), lambda held: not held)
             claim = await node.claim(namespace, "waits", DEVICE, driver=NPU)
             meta = claim["metadata"]
-            await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
-            asked = asyncio.create_task(kubelet.of(NPU).prepare([key]))
+            asked = await under_way(node, kubelet.of(NPU), key)
+            await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
             await eventually(being_cut, lambda complete: complete == [False])
             await label(node, "true")
             (answer,) = (await asked).values()
