@@ -95,6 +95,7 @@ class App:
             tell=asyncio.get_running_loop().call_soon_threadsafe,
             writing=lambda: self.fitness.acting or self._writes.open,
             unknown=lambda: self._writes.open,
+            ending=self._expect,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
         writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
@@ -246,6 +247,10 @@ class App:
     async def _upkeep(self) -> None:
         synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))
         await upkeep(self.snapshot.state, self.cycle.age, loaded=synced)
+
+    def _expect(self) -> None:
+        for reflector in self._reflectors:
+            reflector.expect()
 
     async def _caught_up(self) -> None:
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))

@@ -1,6 +1,7 @@
 """Replicas that want to lead, with clocks that the test moves."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
@@ -10,7 +11,7 @@ from testbed.beside import beside
 from tests.clock import Clock
 
 
-def lease(namespace: str, identity: str, clock: Clock) -> Lease:
+def lease(namespace: str, identity: str, clock: Clock, ending: Callable[[], None] = lambda: None) -> Lease:
     async def soon(_: float) -> None:
         await asyncio.sleep(0.05)
 
@@ -21,6 +22,7 @@ def lease(namespace: str, identity: str, clock: Clock) -> Lease:
         clock=clock,
         now=lambda: datetime.now(UTC),
         sleep=soon,
+        ending=ending,
     )
 
 

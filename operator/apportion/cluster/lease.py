@@ -28,6 +28,8 @@ _FOLLOW = 0.5
 """Seconds between two tries of a follower, at most."""
 _MARGIN = 0.05
 """Seconds after the end of another's term at which a follower tries."""
+_NOTICE = 0.8
+"""Seconds before the end of another's term at which `ending` is called: what it asks the server for takes one to two."""
 _RELEASED = 1
 """Seconds that a lease lasts whose holder has released it, as client-go writes them; one that was emptied by others keeps its term."""
 _REST = 2.0
@@ -58,6 +60,7 @@ class Lease:
         tell: Tell = lambda say: say(),
         writing: Callable[[], bool] = lambda: False,
         unknown: Callable[[], bool] = lambda: False,
+        ending: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is asked for before `run`.
 
@@ -65,7 +68,8 @@ class Lease:
         left for a write to begin, at least the time-out of one request; `unfit` says why this replica must not lead: it
         does not try then, and gives back what it holds; `writing` says whether a write of this replica may still be carried
         out: at the end the lease is then not released but runs out; `unknown` says whether one may that was begun longer ago
-        than a request takes: an unfit replica's lease is then not released either.
+        than a request takes: an unfit replica's lease is then not released either; `ending` is called where `gained` is set,
+        shortly before another's term ends that was not renewed.
         """
         self._namespace = namespace
         self._name = name
@@ -80,6 +84,7 @@ class Lease:
         self._tell = tell
         self._writing = writing
         self._unknown = unknown
+        self._ending = ending
         self._until = 0.0
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
@@ -94,6 +99,8 @@ class Lease:
         """Version of another's record, empty if it was deleted, and when it was first seen."""
         self._term = 0.0
         """Seconds that the observed record lasts."""
+        self._noticed = ""
+        """Version of the record whose end was told."""
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.lost = asyncio.Event()
@@ -137,8 +144,16 @@ class Lease:
                 await self._release(client)
 
     def _until_next_try(self) -> float:
-        """Seconds until a follower tries again: soon, and at once when the other's term ends."""
-        ends = self._observed[1] + self._term - self._clock() if self._observed else 0.0
+        """Seconds until a follower tries again: soon, and at once when the other's term ends, which is told shortly before."""
+        if self._observed is None:
+            return min(_FOLLOW, self._renew)
+        version, since = self._observed
+        ends = since + self._term - self._clock()
+        if ends > _NOTICE:
+            return min(_FOLLOW, self._renew, ends - _NOTICE)
+        if self._noticed != version:
+            self._noticed = version
+            self._tell(self._ending)
         return min(_FOLLOW, self._renew, ends + _MARGIN if ends > 0 else _FOLLOW)
 
     async def _attempt(self, client: Client) -> None:

@@ -26,6 +26,8 @@ _WATCH = 300
 """Seconds after which the server ends a watch; it sends bookmarks about once a minute."""
 _SHORT_WATCH = 3
 """The same while a bookmark is waited for: one comes two seconds before a watch ends (apiserver, cacheWatcher)."""
+_CONFIRMED = 2.3
+"""Seconds until that bookmark has come: at the next second of the server's clock, which is up to a quarter late."""
 _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
 _UNSERVED = 2.0
@@ -78,6 +80,8 @@ class Reflector:
         self._doubts = False
         """Whether the server is asked before the next watch if it has lost what was observed."""
         self._watching: asyncio.Timeout | None = None
+        self._expected_until = -math.inf
+        """When the bookmark of a watch has come that was opened because `catch_up` is about to be called."""
         self.listed = False
         """Whether a list was observed whole, and the kind does not count as empty since."""
         self._missed, self._missed_since = missed, math.inf
@@ -115,6 +119,12 @@ class Reflector:
             if pause:
                 await self._interruptions.rest(pause)
 
+    def expect(self) -> None:
+        """Learn that `catch_up` is called in less than a second: a kind of many objects is watched anew, and confirmed the sooner."""
+        if not self._is_small():
+            self._expected_until = time.monotonic() + _CONFIRMED
+            self._end_watch()
+
     async def catch_up(self) -> None:
         """Return once everything that the server had accepted before this call was observed.
 
@@ -124,6 +134,8 @@ class Reflector:
         await self.synced.wait()
         self._progress.aim(await self._present())
         self._lists = self._is_small()
+        if self._progress.behind and not self._lists:
+            await self._progress.reach(within=self._expected_until - time.monotonic())
         while self._progress.behind:
             self._interruptions.end_rest()
             self._end_watch()
@@ -222,8 +234,8 @@ class Reflector:
 
     async def _follow(self) -> None:
         """Watch until the server ends the watch, or `catch_up` wants another one."""
-        seconds = _SHORT_WATCH if self._progress.behind else _WATCH
         began, start = time.monotonic(), number(self._progress.version)
+        seconds = _SHORT_WATCH if self._progress.behind or began < self._expected_until else _WATCH
         try:
             async with asyncio.timeout(None) as self._watching:
                 async for event in self._client.watch(
