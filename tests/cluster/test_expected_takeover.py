@@ -44,13 +44,15 @@ async def test_many_claims_are_confirmed_by_a_watch_that_is_opened_before_the_te
         await eventually(allocated)
 
 
-async def test_the_end_of_a_term_is_told_once_unless_it_is_renewed(client: Client, namespace: str) -> None:
+async def test_the_end_of_a_term_is_announced_once_unless_it_is_renewed(
+    client: Client, namespace: str
+) -> None:
     """Every kind is watched anew then, which costs the server something."""
-    told: list[float] = []
+    notices: list[float] = []
     clock = Clock()
     first, second = (
         lease(namespace, "a", Clock()),
-        lease(namespace, "b", clock, ending=lambda: told.append(clock.now)),
+        lease(namespace, "b", clock, ending=lambda: notices.append(clock.now)),
     )
     assert await first._take(client)  # wins, and is heard of once more
     began = clock.now
@@ -62,14 +64,14 @@ async def test_the_end_of_a_term_is_told_once_unless_it_is_renewed(client: Clien
         await asyncio.sleep(0.4)
         clock.now += 14
         await asyncio.sleep(0.4)
-        assert not told
+        assert not notices
         clock.now += 0.5
-        await eventually(lambda: _times(told), lambda times: times == [began + 28.5])
+        await eventually(lambda: _times(notices), lambda times: times == [began + 28.5])
         assert second.remaining() == 0
         clock.now += 1
         await eventually(lambda: leads(second))
-    assert told == [began + 28.5]
+    assert notices == [began + 28.5]
 
 
-async def _times(told: list[float]) -> list[float]:
-    return told
+async def _times(notices: list[float]) -> list[float]:
+    return notices

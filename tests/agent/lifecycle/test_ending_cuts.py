@@ -37,7 +37,7 @@ async def kubelet_beside(folder: Path) -> AsyncIterator[Plugins]:
         yield plugins
 
 
-async def under_way(node: SimulatedNode, plugin: Plugin, key: ClaimKey) -> asyncio.Task[Answers]:
+async def being_prepared(node: SimulatedNode, plugin: Plugin, key: ClaimKey) -> asyncio.Task[Answers]:
     """Have a plugin prepare the claim, and return once the agent has begun to: a call that is still on its way is dropped with the connection."""
     asked = asyncio.create_task(plugin.prepare([key]))
 
@@ -76,7 +76,7 @@ async def test_a_cut_is_finished_by_the_agent_that_began_it(
             claim = await node.claim(namespace, "waits", DEVICE)
             meta = claim["metadata"]
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
-            asked = await under_way(node, kubelet.of(GPU), key) if waiting else None
+            asked = await being_prepared(node, kubelet.of(GPU), key) if waiting else None
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             await _being_cut(node)
             agent.tell_to_end()
@@ -107,7 +107,7 @@ async def test_an_agent_that_starts_anew_by_itself_finishes_what_it_began(
             claim = await node.claim(namespace, "waits", DEVICE)
             meta = claim["metadata"]
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
-            asked = await under_way(node, kubelet.of(GPU), key)
+            asked = await being_prepared(node, kubelet.of(GPU), key)
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             await _being_cut(node)
             file.write_text("devices: []  # another one\n")
@@ -133,7 +133,7 @@ async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
             async with node.agent(instance="next"):
                 await eventually(lambda: _another(kubelet, first))
                 asked = [
-                    await under_way(node, first, key),
+                    await being_prepared(node, first, key),
                     asyncio.create_task(kubelet.of(GPU).prepare([key])),
                 ]
                 await node.partition(DEVICE, "1g.10gb", holder=holder(claim))

@@ -7,7 +7,7 @@ import yaml
 from testbed.eventually import eventually
 from testbed.kubelet.plugin import ClaimKey, PluginError
 from tests.agent.killedagent import journal_steps, killed_agent
-from tests.agent.lifecycle.test_ending_cuts import kubelet_beside, under_way
+from tests.agent.lifecycle.test_ending_cuts import being_prepared, kubelet_beside
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.test_driver_upgrade import PAUSED, label, session
 from tests.agent.places import NPU
@@ -39,7 +39,7 @@ async def test_a_pod_with_another_vendors_device_does_not_wait_for_the_next_agen
             claim = await node.claim(namespace, "waits", DEVICE, driver=NPU)
             meta = claim["metadata"]
             key = ClaimKey(meta["namespace"], meta["name"], meta["uid"])
-            asked = await under_way(node, kubelet.of(NPU), key)
+            asked = await being_prepared(node, kubelet.of(NPU), key)
             await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
             await eventually(being_cut, lambda complete: complete == [False])
             await label(node, "true")
