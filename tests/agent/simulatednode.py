@@ -50,7 +50,7 @@ class SimulatedNode(KubeletCalls):
             kubeconfig=kubeconfig or cluster.kubeconfig,
             health_interval=0.1,
             held_interval=0.1,
-            prepare_timeout=5,
+            prepare_timeout=30,
         )
 
     @asynccontextmanager
@@ -211,7 +211,12 @@ class SimulatedNode(KubeletCalls):
         return [item for item in found if driver in ("", item["spec"]["driver"])]
 
     async def devices(self, driver: str = GPU) -> dict[str, Json]:
-        """Return the devices by name of the pools whose newest generation is published whole."""
+        """Return the devices by name; a pool whose newest generation is being written is waited for."""
+        specs = await eventually(lambda: self._newest(driver), lambda found: found is not None)
+        return {device["name"]: device for spec in specs or () for device in spec.get("devices", ())}
+
+    async def _newest(self, driver: str) -> list[Json] | None:
+        """Return the slices' specs of the pools' newest generations, None while one of them is not whole."""
         specs = sorted(
             (s["spec"] for s in await self.slices(driver)), key=lambda spec: spec["pool"]["generation"]
         )
@@ -219,7 +224,7 @@ class SimulatedNode(KubeletCalls):
         pools = [spec["pool"] for spec in specs]
         current = [spec for spec in specs if spec["pool"] == newest[spec["pool"]["name"]]]
         whole = [spec for spec in current if pools.count(spec["pool"]) == spec["pool"]["resourceSliceCount"]]
-        return {device["name"]: device for spec in whole for device in spec.get("devices", ())}
+        return whole if len(whole) == len(current) else None
 
     async def events(self, reason: str = "", about: str = "") -> list[Json]:
         """Return the Events about this node, or about another object of the cluster."""

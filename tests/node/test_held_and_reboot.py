@@ -29,7 +29,7 @@ async def test_a_device_is_held_while_the_program_of_a_pod_deleted_by_force_runs
     installation.node.kubelet.suspend()
     try:
         await work.delete_by_force("orphan")
-        await eventually(lambda: _taints(installation, seen.device), lambda keys: _HELD in keys, within=40)
+        await eventually(lambda: _taints(installation, seen.device), lambda keys: _HELD in keys)
         await work.create("next", mig("7g.80gb"))
         await asyncio.sleep(2.0)
         assert "allocation" not in (await work.claim("next")).get("status", {})
@@ -40,7 +40,7 @@ async def test_a_device_is_held_while_the_program_of_a_pod_deleted_by_force_runs
     assert not installation.node.processes() & programs, "it has ended before the next one began"
     printed = await work.printed(pod)
     assert f"env APPORTION_PART={seen.device}" in printed
-    await eventually(lambda: _taints(installation, seen.device), lambda keys: _HELD not in keys, within=40)
+    await eventually(lambda: _taints(installation, seen.device), lambda keys: _HELD not in keys)
 
 
 async def test_pods_restart_after_a_reboot_of_the_node(

@@ -68,7 +68,7 @@ async def test_no_container_starts_without_the_interfaces_file_and_the_next_agen
         pod = await work.pod("rail")
         return sum("running" in row["state"] for row in pod["status"]["containerStatuses"])
 
-    await eventually(runs, lambda found: found == 1, within=60)
+    await eventually(runs, lambda found: found == 1)
     assert network.on_host() == {}
     await work.delete("rail")
 
@@ -85,7 +85,7 @@ async def test_a_pod_that_ends_while_no_agent_runs_gives_it_back_to_the_next_one
     async def containers() -> list[str]:
         return await installation.node.containerd.containers()
 
-    await eventually(containers, lambda found: found == [], within=30)
+    await eventually(containers, lambda found: found == [])
     assert network.on_host() == {}
     await installation.agent()
     await _back(network, before)
@@ -138,9 +138,9 @@ async def _back(network: HostNetwork, before: dict[str, object]) -> None:
     async def now() -> dict[str, object]:
         return network.on_host()
 
-    await eventually(now, lambda found: found == before, within=30)
+    await eventually(now, lambda found: found == before)
 
 
 async def _says(work: Workload, text: str, name: str = "rail") -> None:
     """Wait until an Event about the pod has this text."""
-    await eventually(lambda: work.events(name), lambda found: text in found, within=60)
+    await eventually(lambda: work.events(name), lambda found: text in found)

@@ -53,7 +53,7 @@ async def test_kubelet_restarts_beside_a_running_pod(
     await (installation.node.kubelet.stop() if how == "told" else installation.node.kubelet.kill())
     await installation.node.kubelet.start()
     await eventually(lambda: _slices(installation), lambda found: found and not found & slices)
-    await eventually(lambda: _devices(installation), lambda found: found == devices, within=5)
+    await eventually(lambda: _devices(installation), lambda found: found == devices)
     await work.run("later", mig("1g.10gb"))
     await work.delete("later")
 

@@ -21,7 +21,7 @@ READS = (
     "dcmi_get_device_die_v2",
     "dcmi_get_device_info",
 )
-DEADLINE = 1.5
+DEADLINE = 3.0
 """Seconds for a question to all cards; a busy machine asks those that answer within it."""
 MODELS = ["310P", "310P-48G", "910A", "910B4", "A3", "310B", "950"]
 
@@ -96,7 +96,7 @@ def test_chips_that_hang_when_an_agent_starts_cost_the_others_one_deadline(
         fresh.partitions_of("npu-0")
     node.fake.drop_rules()
     while len(fresh.devices()) < 4:
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
 
 
 def test_a_chip_whose_links_hang_costs_the_others_one_deadline(node_with: Nodes) -> None:
@@ -113,7 +113,7 @@ def test_a_chip_whose_links_hang_costs_the_others_one_deadline(node_with: Nodes)
     node.fake.drop_rules()
     # Those that answer first may be enough to tell the group.
     while len({card.attributes.get("hccsGroup") for card in fresh.devices()}) > 1 or fresh.incomplete():
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
 
 
 def test_a_vnpu_that_was_removed_is_not_among_what_was_last_seen(node: Node) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,21 @@ async def test_several_drivers_that_hang_are_waited_for_together(
     nics = RdmaHost(tmp_path)
     nics.add("mlx5_0", "0000:9d:00.0")
     threads = threading.active_count()
-    with nics.hanging("mlx5_0"):
-        began = time.monotonic()
-        found = find(AgentOptions("n", host_root=tmp_path), patience=0.3)
-        assert time.monotonic() - began < 0.6
-    assert found.absent == ("nvml", "ascend", "rdma")
-    for fake in (chips, gpus.fake):
-        fake.drop_rules()
+    options = AgentOptions("n", host_root=tmp_path)
+
+    async def asked() -> tuple[int, int]:
+        return gpus.fake.calls().get("nvmlInitWithFlags", 0), chips.calls().get("dcmi_init", 0)
+
+    with ThreadPoolExecutor(1) as pool, nics.hanging("mlx5_0"):
+        assert find(options, patience=0.3).absent == ("nvml", "ascend", "rdma")
+        before = await asked()
+        finding = pool.submit(find, options, patience=90)
+        # One of them is asked although the other one, which was asked before, has not answered.
+        await eventually(asked, lambda now: all(a > b for a, b in zip(now, before, strict=True)))
+        assert not finding.done()
+        for fake in (chips, gpus.fake):
+            fake.drop_rules()
+    assert "nvml" not in finding.result().absent
     # A session that is opened after the test would show its fake to the next one.
     await eventually(lambda: asyncio.sleep(0, threading.active_count()), lambda count: count <= threads)
 
@@ -117,7 +126,7 @@ async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
         options = AgentOptions("n", backend="ascend", host_root=tmp_path)
         discovery = Discovery(options, node.context, Found((), ("ascend",)), pause, patience=0.5)
         for _ in range(2):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert await discovery.later() == frozenset()
         chips.drop_rules()
         with pytest.raises(NotReady, match="the driver of ascend answers now"):
@@ -134,7 +143,7 @@ async def test_a_device_whose_files_hang_holds_up_nothing_but_the_search_for_mor
         began = time.monotonic()
         assert [*hardware.unknown] == []
         assert await hardware.look() is False
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         host.add("mlx5_1", "0000:9e:00.0", guid="1:2:3:4")
     assert await eventually(hardware.look, bool)
     assert len([*hardware.unknown]) == 1

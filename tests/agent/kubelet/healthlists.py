@@ -9,7 +9,7 @@ MIG = "gpu-0-mig-1g10gb-19-3"
 Lists = AsyncIterator[dict[str, Any]]
 
 
-async def heard(lists: Lists, wanted: Callable[[dict[str, Any]], bool], within: float = 5) -> dict[str, Any]:
+async def heard(lists: Lists, wanted: Callable[[dict[str, Any]], bool], within: float = 60) -> dict[str, Any]:
     """Return the first list that is as wanted."""
     async with asyncio.timeout(within):
         async for found in lists:

@@ -42,13 +42,16 @@ async def test_what_became_of_a_card_while_no_agent_ran_shows_in_its_claims(
             await eventually(lambda: says(node.api, claims[0]), lambda found: found == then)
             lose(node, "gpu-0", "gpu-1")
             await eventually(lambda: says(node.api, claims[1], "gpu-1"), lambda found: found == LOST)
-        patches = [
-            each
-            for each in control_plane.audited()
-            if (each.verb, each.namespace, each.name) == ("patch", namespace, "claim-1")
-        ]
-        mine = [each for each in patches if each.user.endswith(":apportion-agent")]
-        assert len(mine) == 2, "it was prepared, and lost"
+
+        async def patches() -> int:
+            return sum(
+                (each.verb, each.namespace, each.name) == ("patch", namespace, "claim-1")
+                and each.user.endswith(":apportion-agent")
+                for each in control_plane.audited()
+            )
+
+        # The log of requests has one a moment after its object can be read.
+        assert await eventually(patches, lambda count: count >= 2) == 2, "it was prepared, and lost"
 
 
 async def test_a_claim_that_is_prepared_anew_on_a_card_that_recovered_says_so(

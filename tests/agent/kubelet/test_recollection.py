@@ -63,7 +63,7 @@ async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
     # The third one stays away: there may be more to find all the time.
     gpus.fake.lose(2)
     gpus.fake.hang("*", card=1)
-    with closing(NvmlBackend(gpus.root, calls=CardCalls(1.5))) as backend:
+    with closing(NvmlBackend(gpus.root, calls=CardCalls(3.0))) as backend:
         async with one_card(tmp_path, backend, "lost") as node:
             assert [*node.context.hardware.cards] == ["gpu-0"]
             assert await recollected(tmp_path, node) == 0

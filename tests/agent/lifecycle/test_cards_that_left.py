@@ -40,11 +40,11 @@ async def test_a_partition_of_a_card_that_left_is_answered_by_an_agent_that_star
             async with beside(agent.run(stop)):
                 if deleting:
                     await eventually(
-                        answer, lambda found: not found.get("metadata", {}).get("finalizers"), within=5
+                        answer, lambda found: not found.get("metadata", {}).get("finalizers"), within=30
                     )
                 else:
                     await eventually(
-                        answer, lambda found: found.get("status", {}).get("phase") == "Failed", within=5
+                        answer, lambda found: found.get("status", {}).get("phase") == "Failed", within=30
                     )
         finally:
             journal.close()

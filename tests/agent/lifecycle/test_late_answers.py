@@ -260,7 +260,7 @@ async def test_who_comes_next_in_the_same_agent_does_not_wait_for_the_driver(
             node.partition("p1")
             async with cutting(node, gpu):
                 for _ in range(2):
-                    async with asyncio.timeout(1), node.context.lock("gpu-0"):
+                    async with asyncio.timeout(30), node.context.lock("gpu-0"):
                         pass
                     with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
                         async with other.context.lock("gpu-0"):
@@ -271,5 +271,5 @@ async def test_who_comes_next_in_the_same_agent_does_not_wait_for_the_driver(
                     with pytest.raises(NotReady, match="gpu-0 is locked by another agent"):
                         async with other.context.lock("gpu-0"):
                             pass
-            async with asyncio.timeout(1), other.context.lock("gpu-0"):
+            async with asyncio.timeout(30), other.context.lock("gpu-0"):
                 pass

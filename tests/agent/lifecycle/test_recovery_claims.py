@@ -67,7 +67,7 @@ async def test_what_another_agent_is_cutting_is_left_alone(killable: KillableNod
     Peer: the start-up clean-up reads its checkpoint without the lock.
     """
     node = killable.node
-    killable.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
+    killable.fake.hang("nvmlGpuInstanceCreateComputeInstance")
     old = node.start()
     await node.wait_serving()
     await node.create_partition(PLACE, None)
@@ -77,6 +77,14 @@ async def test_what_another_agent_is_cutting_is_left_alone(killable: KillableNod
 
     await eventually(half)
     new = node.start_second(instance="new")
+
+    async def sessions() -> int:
+        return killable.fake.calls()["nvmlInitWithFlags"]
+
+    await eventually(sessions, lambda count: count == 2)
+    # Time enough for a clean-up that does not wait for the card.
+    await asyncio.sleep(1.0)
+    killable.fake.drop_rules()
     await killable.phase(PLACE, "Idle")
     calls = killable.fake.calls()
     assert calls["nvmlDeviceCreateGpuInstanceWithPlacement"] == 1

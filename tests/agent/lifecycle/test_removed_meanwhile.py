@@ -37,7 +37,7 @@ async def removed_during(gpus: Node, node: OneCard, item: Object, looking: Corou
 async def test_it_is_not_published(tmp_path: Path, make_gpus: Nodes, *, layout: bool) -> None:
     """A static device would be allocated that is gone; with `--foreign quarantine` the card would be shut."""
     gpus = make_gpus(["H100-80GB"] * 2)
-    async with one_card(tmp_path, gpus.backend) as node:
+    async with one_card(tmp_path, gpus.backend, patience=60) as node:
         spec: dict[str, Any] = {"origin": "Layout", "holder": LAYOUT} if layout else {}
         item = node.partition("p1", **spec)
         await node.work()
@@ -52,7 +52,7 @@ async def test_it_is_not_published(tmp_path: Path, make_gpus: Nodes, *, layout: 
 async def test_no_event_calls_it_a_persons(tmp_path: Path, make_gpus: Nodes) -> None:
     """People would look for who made it."""
     gpus = make_gpus(["H100-80GB"] * 2)
-    async with one_card(tmp_path, gpus.backend) as node:
+    async with one_card(tmp_path, gpus.backend, patience=60) as node:
         node.server.put(NODES, {"metadata": {"name": "n"}})
         item = node.partition("p1")
         await node.work()

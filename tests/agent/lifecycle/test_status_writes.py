@@ -1,5 +1,6 @@
 """How often the status of a Partition is written, and that the player of agents (`testbed.partitionresponder`) writes the same."""
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,8 @@ from tests.agent.places import H100
 from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-0"
+QUICK = Timeouts(shown=60)
+"""Every cut is quick to an agent that has these, however slow the machine is."""
 
 
 @asynccontextmanager
@@ -39,11 +42,20 @@ def phases(seen: list[Json]) -> list[str]:
     return [status.get("phase", "") for status in seen]
 
 
+async def shown(seen: list[Json], phase: str) -> None:
+    """Wait until the Partition is in a phase for those who follow it: a watch tells of it later than a GET."""
+
+    async def last() -> str:
+        return phases(seen)[-1] if seen else ""
+
+    await eventually(last, lambda found: found == phase)
+
+
 async def test_a_quick_cut_is_one_status(make_node: MakeNode) -> None:
     """Nobody can do anything with Creating for a moment; what is written down for a lost journal is gone afterwards."""
-    async with make_node(cards=[H100]) as node, statuses(node) as seen, node.agent():
+    async with make_node(cards=[H100]) as node, statuses(node) as seen, node.agent(timeouts=QUICK):
         await node.partition(DEVICE, "1g.10gb", origin="Warm")
-        await node.phase(DEVICE, "Idle")
+        await shown(seen, "Idle")
         folder = node.folder / "run" / BEGUN
 
         async def noted() -> list[str]:
@@ -55,16 +67,25 @@ async def test_a_quick_cut_is_one_status(make_node: MakeNode) -> None:
 
 async def test_a_slow_cut_is_shown(make_node: MakeNode) -> None:
     """And those who wait see what for, while the file says what is being made."""
-    timeouts = Timeouts(shown=0.1)
+    go_on = threading.Event()
+
+    def at(step: str) -> None:
+        if step == "hardware.half_made":
+            go_on.wait()
+
     async with (
-        make_node(cards=[H100], faults={"createDelay": 0.6}) as node,
+        make_node(cards=[H100]) as node,
         statuses(node) as seen,
-        node.agent(timeouts=timeouts),
+        node.agent(timeouts=Timeouts(shown=0.1), at=at),
     ):
-        made = await node.partition(DEVICE, "1g.10gb", origin="Warm")
-        await node.phase(DEVICE, "Creating")
-        assert [each.name for each in (node.folder / "run" / BEGUN).iterdir()] == [made["metadata"]["uid"]]
-        await node.phase(DEVICE, "Idle")
+        try:
+            made = await node.partition(DEVICE, "1g.10gb", origin="Warm")
+            await shown(seen, "Creating")
+            noted = [each.name for each in (node.folder / "run" / BEGUN).iterdir()]
+            assert noted == [made["metadata"]["uid"]]
+        finally:
+            go_on.set()
+        await shown(seen, "Idle")
     assert phases(seen) == ["", "Creating", "Idle"]
 
 
@@ -73,16 +94,16 @@ async def test_the_player_of_agents_writes_what_an_agent_writes(make_node: MakeN
     written: list[list[Json]] = []
     for played in (True, False):
         async with make_node(cards=[H100]) as node, statuses(node) as seen:
-            answering = beside(PartitionResponder(node.api).run()) if played else node.agent()
+            answering = beside(PartitionResponder(node.api).run()) if played else node.agent(timeouts=QUICK)
             async with answering:
                 claim = await node.claim(namespace, f"c{len(written)}", DEVICE)
                 await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
-                await node.phase(DEVICE, "Ready")
+                await shown(seen, "Ready")
                 path = PARTITIONS.path(f"{node.name}-{DEVICE}")
                 await node.api.patch(path, {"spec": {"holder": None}})
-                await node.phase(DEVICE, "Idle")
+                await shown(seen, "Idle")
                 await node.api.patch(path, {"spec": {"holder": holder(claim)}})
-                await node.phase(DEVICE, "Ready")
+                await shown(seen, "Ready")
         written.append([_comparable(status) for status in seen])
     assert written[0] == written[1]
     assert [status.get("phase") for status in written[0]] == [None, "Ready", "Idle", "Ready"]

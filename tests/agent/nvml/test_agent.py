@@ -1,5 +1,7 @@
 """The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
 
+from dataclasses import replace
+
 import pytest
 
 from testbed.eventually import eventually
@@ -74,14 +76,16 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
 
 async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFake, namespace: str) -> None:
     """What was seen last is no reason to start a container; once the card answers, the claim gets its partition."""
-    async with faked() as (node, fake), killed_agent(node, "never") as agent:
-        claim = await node.claim(namespace, "lost", DEVICE)
-        uid = claim["metadata"]["uid"]
-        await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
-        await agent.insist(lambda: node.phase(DEVICE, "Ready"))
-        fake.lose(0)
-        answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
-        assert "cannot be seen" in answer[uid].error
-        assert node.cdi() == {}
-        fake.heal()
-        assert await node.prepared(claim) == ""
+    async with faked() as (node, fake):
+        node.options = replace(node.options, prepare_timeout=5)
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "lost", DEVICE)
+            uid = claim["metadata"]["uid"]
+            await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
+            await agent.insist(lambda: node.phase(DEVICE, "Ready"))
+            fake.lose(0)
+            answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
+            assert "cannot be seen" in answer[uid].error
+            assert node.cdi() == {}
+            fake.heal()
+            assert await node.prepared(claim) == ""

@@ -1,7 +1,6 @@
 """A driver that comes after the agent, as the GPU operator installs it at every boot."""
 
 import shutil
-import socket
 from collections.abc import Callable
 from ctypes.util import find_library
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from testbed.eventually import eventually
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
+from testbed.ports import free_ports
 from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.simulatednode import MakeNode, SimulatedNode
@@ -54,9 +54,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimulatedNode], tuple
         fake = FakeNvml.create(node.folder / "nvml", ["H100-80GB"])
         monkeypatch.setenv(FakeNvml.variable, str(fake.path))
         root = lay_out(fake, node.folder / "root")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         node.options = replace(
             node.options, backend="auto", simulation=None, host_root=root, health_port=port
         )

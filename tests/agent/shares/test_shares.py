@@ -133,9 +133,7 @@ async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
         other = await node.share(namespace, "other", "gpu-0", "40Gi")
         assert await node.prepared(forced) == ""
         await node.deallocate(forced)
-        found = await eventually(
-            node.devices, lambda devices: ("held", "None") in keys(devices["gpu-0"]), within=20
-        )
+        found = await eventually(node.devices, lambda devices: ("held", "None") in keys(devices["gpu-0"]))
         device = found["gpu-0"]
         assert device["taints"][1]["value"] == forced["metadata"]["uid"]
         assert (device["capacity"]["memory"]["value"], device["capacity"]["shares"]["value"]) == (

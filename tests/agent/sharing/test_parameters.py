@@ -119,7 +119,7 @@ async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_beg
     make_node: MakeNode, namespace: str
 ) -> None:
     """Nobody runs on the first ones: what the second allocation says counts as much as in a first prepare."""
-    async with make_node(cards=[H100]) as node, node.agent():
+    async with make_node(cards=[H100]) as node, node.agent(prepare_timeout=1):
         claim = await node.claim(namespace, "moved", "gpu-0-mig-2g20gb-14-0")
         assert "no Partition object" in await node.prepared(claim)
         await node.deallocate(claim)

@@ -64,7 +64,7 @@ async def test_a_card_that_is_silent_for_a_while_gets_its_defaults_when_it_answe
 ) -> None:
     """The next claim would compute in turns that another one asked for, or be the only process that may."""
     gpu = make_gpus()
-    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend, patience=0.2) as node:
+    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend, patience=1.0) as node:
         setups, row = setups_of(tmp_path, node), rows(node)[kind]
         await setups.set_up(row, 10.0)
         gpu.fake.hang("*", card=0)

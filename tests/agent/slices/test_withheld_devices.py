@@ -94,10 +94,10 @@ def _devices(of: DriverPool) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def node(make_node: MakeNode) -> AsyncIterator[SimulatedNode]:
-    """Make a node with a GPU whose agents wait for kubelet for a minute."""
+    """Make a node with a GPU whose agents wait for kubelet longer than any test takes."""
     async with make_node(cards=[H100]) as made:
         (port,) = free_ports(1)
-        made.options = replace(made.options, registration_patience=60, health_port=port)
+        made.options = replace(made.options, registration_patience=600, health_port=port)
         yield made
 
 
@@ -114,8 +114,8 @@ async def test_devices_are_offered_once_kubelet_has_registered_the_agent(node: S
         await asyncio.sleep(_SETTLED)
         assert (await node.slices(), await ready(node)) == ([], False)
         await node.register()
-        await eventually(node.devices, bool, within=2)
-        await eventually(lambda: ready(node), bool, within=2)
+        await eventually(node.devices, bool)
+        await eventually(lambda: ready(node), bool)
         before = await node.slices()
     with node.switchboard() as state:
         state["faults"]["sick"] = ["gpu-0"]
@@ -128,7 +128,7 @@ async def test_devices_are_offered_once_kubelet_has_registered_the_agent(node: S
         await asyncio.sleep(_SETTLED)
         assert len((await node.devices())["gpu-0"]["taints"]) == 2
         await node.register()
-        await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == 1, within=2)
+        await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == 1)
     assert {s["metadata"]["uid"] for s in before} == {s["metadata"]["uid"] for s in await node.slices()}
 
 
@@ -137,8 +137,8 @@ async def test_a_kubelet_that_does_not_answer_delays_the_slices_for_some_seconds
 ) -> None:
     """It may be away for long; it deletes all slices of its node when it starts."""
     async with node.agent(registration_patience=1):
-        await eventually(node.devices, bool, within=5)
-        assert await eventually(lambda: ready(node), bool, within=2)
+        await eventually(node.devices, bool)
+        assert await eventually(lambda: ready(node), bool)
 
 
 async def test_the_next_agent_of_a_rolling_update_leaves_the_slices_to_the_one_that_kubelet_knows(
@@ -174,4 +174,4 @@ async def test_the_next_agent_of_a_rolling_update_leaves_the_slices_to_the_one_t
             await asyncio.sleep(_SETTLED)
             assert len((await node.devices())["gpu-0"]["taints"]) == 2
             await node.register(instance="next")
-            await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == 1, within=2)
+            await eventually(node.devices, lambda found: len(found["gpu-0"]["taints"]) == 1)
