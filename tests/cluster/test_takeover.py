@@ -170,7 +170,7 @@ async def test_a_replica_that_cannot_withdraw_a_write_lets_the_lease_run_out(ser
 
     server.fault = lost
     # It does not renew, so that it may soon write no more.
-    async with replica(server, LeaseSettings(duration=3.0, renew=60.0, reserve=1.0)):
+    async with replica(server, LeaseSettings(duration=6.0, renew=60.0, reserve=1.0)):
         await eventually(sent)
     assert not devices(server)
     assert holder(server) == "replica"
@@ -202,11 +202,11 @@ async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
             await eventually(lambda: allocated(server))
             # The answer to the write has to be read too: with an open write the lease would run out instead.
             await asyncio.sleep(1.0)
-            end = time.monotonic() + 4.0
-            while time.monotonic() < end:
+            end = time.monotonic() + 60.0
+            while holder(server):
                 sum(range(1000))
-            assert holder(server) == ""
-            async with asyncio.timeout(1):
+                assert time.monotonic() < end, "it has the lease for ever"
+            async with asyncio.timeout(60):
                 await app.lease.lost.wait()
 
 
