@@ -59,10 +59,20 @@ def lease(
 def threaded(one: Lease, server: ApiServer | ControlPlane) -> AbstractAsyncContextManager[None]:
     async def hold() -> None:
         made = server.client() if isinstance(server, ApiServer) else await connect(server.kubeconfig)
-        async with made as client:
-            await one.run(client)
+        try:
+            async with made as client:
+                await one.run(client)
+        finally:
+            # Of a request that is broken off a TLS connection is left, which the server has yet to close.
+            await eventually(connections, lambda found: not found)
 
     return beside(run_in_own_thread("lease", hold))
+
+
+async def connections() -> int:
+    """Return how many this loop has open; the loop's own way to be woken is none."""
+    watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined] # asyncio tells them nowhere else
+    return len(watched) - 1
 
 
 @pytest.mark.slow
