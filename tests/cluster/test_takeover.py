@@ -183,10 +183,11 @@ QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)
 async def test_a_stand_by_that_waited_long_keeps_the_lease(server: ApiServer) -> None:
     """It has made no pass for longer than a leader may: nobody asked it to."""
     hold(server, "predecessor")
-    async with replica(server, QUICK, CycleSettings(stuck=3.0, quiet=1.5, longest=1.5)) as app:
-        await asyncio.sleep(3.5)
+    passes = CycleSettings(stuck=4.5, quiet=1.5, longest=1.5, idle=0.5)
+    async with replica(server, LeaseSettings(renew=0.2, reserve=0.5), passes) as app:
+        await asyncio.sleep(5.0)
         hold(server, "")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await app.lease.gained.wait()
         await asyncio.sleep(2.0)
         assert app.lease.held() > 1.5
