@@ -45,7 +45,7 @@ def finalizers(server: ApiServer) -> list[str]:
 
 async def renew(server: ApiServer, seconds: float) -> None:
     while True:
-        hold(server, "somebody", 2)
+        hold(server, "somebody", 60)
         await asyncio.sleep(seconds)
 
 

@@ -62,7 +62,7 @@ async def test_a_taken_name_is_overtaken(client: Client, namespace: str) -> None
         await client.create(CLAIMS, body, namespace=namespace)
 
 
-PATIENCE = 4.0
+PATIENCE = 20.0
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ async def test_a_watch_that_is_refused_for_its_token_goes_on_with_the_next_one(
             server.requests.clear()
             server.end_watches()
             server.put(CLASSES, {"metadata": {"name": "late"}})
-            await eventually(lambda: seen.has("late"), within=3)
+            await eventually(lambda: seen.has("late"))
     assert not any("limit=500" in path for _, path in server.requests)
 
 
@@ -234,6 +234,6 @@ async def test_a_401_for_kopf_does_not_end_the_operator() -> None:
             async def is_served() -> bool:
                 return len(refused) == 4 and bool(devices(server))
 
-            await eventually(is_served, within=20)
+            await eventually(is_served)
             await asyncio.sleep(1)
             assert app.fitness.unhealthy() is None

@@ -62,7 +62,7 @@ async def test_a_follower_waits_for_the_end_of_the_term(
         await tries(server)
         assert second.remaining() == 0
         clock.now += 2
-        await eventually(lambda: leads(second), within=5)
+        await eventually(lambda: leads(second))
 
 
 @damages
@@ -87,7 +87,7 @@ async def test_without_a_former_one_nobody_waits(client: Client) -> None:
     """An operator that was just installed leads at once."""
     only = lease(NAMESPACE, "a", Clock())
     async with running(only, client):
-        await eventually(lambda: leads(only), within=5)
+        await eventually(lambda: leads(only))
 
 
 @pytest.mark.parametrize("damage", [takes_its_holder_out, empties])
@@ -103,4 +103,4 @@ async def test_who_has_only_just_come_waits_for_a_term_too(
         await tries(server)
         assert second.remaining() == 0
         clock.now += 16
-        await eventually(lambda: leads(second), within=5)
+        await eventually(lambda: leads(second))

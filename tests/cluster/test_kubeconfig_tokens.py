@@ -60,7 +60,7 @@ async def test_a_token_that_has_ended_is_asked_for_anew(server: ApiServer, tmp_p
             guard.valid = {"second"}
             server.end_watches()
             server.put(CLASSES, {"metadata": {"name": "late"}})
-            await eventually(lambda: seen.has("late"), within=5)
+            await eventually(lambda: seen.has("late"))
         await one.get(CLASSES, "c")
 
 

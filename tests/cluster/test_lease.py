@@ -1,6 +1,6 @@
 """One replica acts: the Lease on a real API server, with clocks that the test moves."""
 
-import asyncio
+from collections import Counter
 
 import pytest
 
@@ -8,16 +8,17 @@ from apportion.cluster.client import Client
 from apportion.errors import NotLeading
 from testbed.eventually import eventually
 from tests.clock import Clock
-from tests.cluster.leases import leads, lease, running
+from tests.cluster.leases import has_tried, leads, lease, running
 
 
 async def test_the_first_one_leads_and_the_second_waits(client: Client, namespace: str) -> None:
     """A follower may not write."""
-    first, second = lease(namespace, "a", Clock()), lease(namespace, "b", Clock())
+    tries = Counter[str]()
+    first, second = lease(namespace, "a", Clock()), lease(namespace, "b", Clock(), tries)
     async with running(first, client):
         await eventually(lambda: leads(first))
         async with running(second, client):
-            await asyncio.sleep(0.5)
+            await has_tried(tries, "b")
             assert second.remaining() == 0
             with pytest.raises(NotLeading):
                 second.fence()
@@ -30,23 +31,23 @@ async def test_a_leader_that_goes_hands_over_at_once(client: Client, namespace: 
     async with running(second, client):
         async with running(first, client):
             await eventually(lambda: leads(first) if first.remaining() else leads(second))
-        await eventually(lambda: leads(second), within=5)
+        await eventually(lambda: leads(second))
 
 
 async def test_nobody_takes_over_before_the_term_has_ended_by_his_own_clock(
     client: Client, namespace: str
 ) -> None:
     """The dead leader's clock does not matter, nor does what it wrote as time."""
-    first, clock = lease(namespace, "a", Clock()), Clock()
-    second = lease(namespace, "b", clock)
+    first, clock, tries = lease(namespace, "a", Clock()), Clock(), Counter[str]()
+    second = lease(namespace, "b", clock, tries)
     await first._take(client)  # wins, and is never heard of again
     async with running(second, client):
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         clock.now += 14
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         assert second.remaining() == 0
         clock.now += 2
-        await eventually(lambda: leads(second), within=5)
+        await eventually(lambda: leads(second))
 
 
 async def test_a_leader_that_cannot_renew_stops_writing_in_time(client: Client, namespace: str) -> None:

@@ -1,7 +1,6 @@
 """A server that does not let us read a kind."""
 
 import asyncio
-import time
 
 import pytest
 from aiohttp import web
@@ -60,11 +59,10 @@ async def test_who_catches_up_does_not_wait_for_the_next_time_the_kind_is_asked_
             async with asyncio.timeout(5):
                 await reflector.synced.wait()
             server.fault = lambda _: None
-            began = time.monotonic()
-            async with asyncio.timeout(30):
+            # By itself it asks again after ten seconds.
+            async with asyncio.timeout(8):
                 await reflector.catch_up()
             assert reflector.listed
-            assert time.monotonic() - began < 2
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ async def test_catching_up_ends_when_all_before_it_was_observed(
         await client.create(CLASSES, a_class(f"caught-up-{few}"))
         # The server's version moves by objects of other kinds, too, which the watch does not show.
         await client.create(NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"other-{few}"}})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             await reflector.catch_up()
         assert await seen.has(f"caught-up-{few}")
     await client.delete(CLASSES, f"caught-up-{few}")

@@ -1,6 +1,5 @@
 """Tests of quotas on a live cluster, for each version of Kubernetes: limits, guarantees and turns of tenants, as they and their administrators see them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -152,12 +151,19 @@ class Quotas:
                 objects(installation, quota(team, entry, team=team, cohort="colours"))
             )
         async with stack:
-            await asyncio.sleep(1.5)  # both quotas were seen, and the totals read
+            for team in ("red", "blue"):
+                await eventually(
+                    lambda team=team: status(installation, team),  # type: ignore[misc]
+                    lambda now: conditions(now).get("Accepted") == "Valid",
+                    within=PATIENCE,
+                )
             blocker = await self._fill(red, blue)
             for tenant in (red, blue):
                 for number in range(8):
                     await tenant.make(claim(f"c{number}", request(GPU)))
                     await tenant.make(pod(f"p{number}", f"c{number}", nodeSelector={HOST: self.node}))
+            for tenant in (red, blue):
+                await tenant.event("p7", "ClaimsNotAllocated")
             await blocker.delete("Pod", "all")
             await blocker.delete("ResourceClaim", "all")
 

@@ -1,5 +1,7 @@
 """Questions about several replicas of the operator: which one leads, what they wrote."""
 
+from collections.abc import AsyncGenerator
+
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.supervised import Supervised
@@ -27,6 +29,15 @@ async def holder(installation: Installation) -> str:
     """Return who holds the Lease."""
     found = await installation.cluster.api.get(LEASES)
     return str(found["spec"]["holderIdentity"])
+
+
+async def holders(installation: Installation, version: str) -> AsyncGenerator[str]:
+    """Yield who holds the Lease after each of its changes since that resourceVersion; empty: it was given back."""
+    folder, _, name = LEASES.rpartition("/")
+    changes = installation.cluster.api.watch(folder, version, fieldSelector=f"metadata.name={name}")
+    async for change, found in changes:
+        if change != "BOOKMARK":
+            yield found["spec"].get("holderIdentity") or ""
 
 
 async def serve(tenant: Tenant, *names: str, within: float = 40.0) -> None:

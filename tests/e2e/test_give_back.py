@@ -61,7 +61,7 @@ async def test_what_nobody_reserved_and_no_pod_needs_is_given_back(
 
     await tenant.delete("Pod", "never")
 
-    await tenant.unallocated("unused", within=10)
+    await tenant.unallocated("unused")
     await tenant.event("unused", "GivenBack")
     await tenant.make(claim("next", request(NPU, chip("910B4", 2))))
     await tenant.make(pod("next", "next"))

@@ -2,17 +2,15 @@
 
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 
 from testbed.eventually import eventually
 from testbed.installation import Installation
-from tests.e2e.replicas import acting, both_ready, claims_written, holder, leader, serve
+from tests.e2e.replicas import LEASES, acting, both_ready, claims_written, holder, holders, leader, serve
 from tests.e2e.tenant import Tenant, metric, serving, used_twice
-
-LEASE_SECONDS = 9.0
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +40,20 @@ async def test_a_leader_that_is_stopped_hands_over_at_once(two: Installation, te
     """It gives the lease back, so nobody waits for its end."""
     await both_ready(two)
     index, old = await leader(two)
-    began = time.monotonic()
+    lease = await two.cluster.api.get(LEASES)
+    first, version = lease["spec"]["holderIdentity"], lease["metadata"]["resourceVersion"]
     await old.stop()
 
     now, _ = await leader(two)
-    took = time.monotonic() - began
     await serve(team, "after")
     old.start()
 
     assert now != index
-    assert took < LEASE_SECONDS / 2
+    async with aclosing(holders(two, version)) as changes:
+        seen = [first]
+        while seen[-1] in {first, ""}:
+            seen.append(await anext(changes))
+    assert seen[-2] == "", "the next one took it before it was given back"
 
 
 async def test_a_leader_that_slept_through_its_term_writes_nothing_more(

@@ -30,7 +30,7 @@ async def test_a_claim_whose_layouts_partition_cannot_be_cut_anew_goes_elsewhere
             return any("resourceclaims/a" in path for _, path in server.requests)
 
         if gates:
-            await eventually(asked, within=5)
+            await eventually(asked)
         else:
             await asyncio.sleep(0.3)
             assert not await asked()

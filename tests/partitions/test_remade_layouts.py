@@ -14,6 +14,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, ResourceKind
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.partitions.layoutworld import plan
 from tests.partitions.manycards import controller
@@ -80,17 +81,25 @@ async def test_a_layout_that_is_made_anew_takes_over_what_is_cut(*, used: bool) 
         world.allocate(world.claim("a", request("gpu")), "n1", STATIC.name)
     remade(world)
     server = Server(world)
+
+    async def taken_over() -> bool:
+        return any(
+            found.spec.holder is not None and found.spec.holder.uid == "anew"
+            for found in world.snapshot.partitions.values()
+        )
+
     async with server.client() as client:
         acting = controller(world, client)
         async with beside(acting.run()):
+            acting.wake()
+            acting.reserve()
+            await eventually(taken_over)
             for _ in range(5):
                 acting.wake()
                 acting.reserve()
                 await asyncio.sleep(0.05)
     assert server.of(PARTITIONS) == ["PATCH"]
-    (found,) = world.snapshot.partitions.values()
-    assert found.spec.holder is not None
-    assert found.spec.holder.uid == "anew"
+    assert await taken_over()
     assert not plan(world).unready
 
 

@@ -9,6 +9,7 @@ from kubernetes_asyncio.client import Configuration
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.partitions.manycards import controller
 from tests.partitions.test_leaving_partitions import cut, layout_of
 
@@ -24,6 +25,9 @@ async def test_a_refused_deletion_is_asked_for_once_a_look() -> None:
         asked += 1
         return web.json_response({"kind": "Status", "metadata": {}}, status=500)
 
+    async def is_asked() -> int:
+        return asked
+
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", refuse)
     async with TestServer(app) as server:
@@ -32,7 +36,7 @@ async def test_a_refused_deletion_is_asked_for_once_a_look() -> None:
             acting = controller(world, client)
             async with beside(acting.run()):
                 acting.wake()
-                await asyncio.sleep(0.05)
+                await eventually(is_asked)
                 world.clock.now += 61
                 acting.wake()
                 await asyncio.sleep(0.3)

@@ -23,8 +23,6 @@ from tests.scheduling import written
 
 DEVICE = DeviceId("d.example.com", "n1", "dev")
 STATUS = "/resourceclaims/c/status"
-PATIENCE = 1.0
-"""Seconds after which the client gives up."""
 
 
 @dataclass
@@ -73,7 +71,7 @@ class Allocating:
         async def unknown() -> int:
             return self.writes.unknown
 
-        await eventually(unknown, within=PATIENCE + 5)
+        await eventually(unknown)
         self.proxy.rules.clear()
 
     async def withdraw(self) -> None:
@@ -81,6 +79,10 @@ class Allocating:
         self.world.clock.now += 60
         self.writes.settle()
         await self.writes.answered()
+
+    async def holds_request(self) -> bool:
+        """Say whether a request of the status has come that is held."""
+        return self.proxy.faults[Fault.HOLD_REQUEST] > 0
 
     async def held_request_ended(self) -> bool:
         """Say whether the request of the status that was held has been handed on and answered."""
@@ -108,14 +110,14 @@ class Allocating:
 
 @asynccontextmanager
 async def made_on(
-    server: Client, kubeconfig: Path, namespace: str, folder: Path
+    server: Client, kubeconfig: Path, namespace: str, folder: Path, *, patience: float
 ) -> AsyncIterator[Allocating]:
-    """Make a claim, and let the operator's side know it."""
+    """Make a claim, and let the operator's side know it; its client gives up after `patience` seconds."""
     claim = await written.claim(server, namespace)
     async with (
         FaultyProxy(kubeconfig) as proxy,
         await connect(
-            proxy.kubeconfig(folder / "proxied"), patience=PATIENCE, manager="apportion-operator"
+            proxy.kubeconfig(folder / "proxied"), patience=patience, manager="apportion-operator"
         ) as proxied,
     ):
         made = Allocating(server, proxy, namespace, claim, proxied)

@@ -29,9 +29,15 @@ def writer(client: Client) -> Writer:
 
 
 @pytest.fixture
+def patience() -> float:
+    """Say after how many seconds the operator's client gives up: longer than a busy machine takes for any answer."""
+    return 30.0
+
+
+@pytest.fixture
 async def allocating(
-    client: Client, control_plane: ControlPlane, namespace: str, tmp_path: Path
+    client: Client, control_plane: ControlPlane, namespace: str, tmp_path: Path, patience: float
 ) -> AsyncIterator[Allocating]:
     """Have a claim on the server, and the operator's side of it behind a faulty proxy."""
-    async with made_on(client, control_plane.kubeconfig, namespace, tmp_path) as made:
+    async with made_on(client, control_plane.kubeconfig, namespace, tmp_path, patience=patience) as made:
         yield made

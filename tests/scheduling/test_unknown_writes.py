@@ -8,6 +8,9 @@ from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, Rule
 from tests.scheduling.allocating import STATUS, Allocating
 
+gives_up = pytest.mark.parametrize("patience", [2.0])
+"""Seconds after which the client gives up, where the test waits for that."""
+
 
 async def test_an_answer_that_comes_after_its_echo_and_the_take_back_charges_nothing(
     allocating: Allocating,
@@ -15,7 +18,7 @@ async def test_an_answer_that_comes_after_its_echo_and_the_take_back_charges_not
     """The watch is faster than the answer in some of all writes; the device would be lost until the restart."""
     allocating.proxy.rules[:] = [Rule(Fault.HOLD_ANSWER, "PATCH", STATUS)]
     allocating.begin()
-    await eventually(allocating.see, lambda claim: claim.allocation is not None, within=10)
+    await eventually(allocating.see, lambda claim: claim.allocation is not None)
     assert allocating.charged
     await allocating.take_back()
     await allocating.see()
@@ -33,12 +36,13 @@ async def test_a_late_answer_says_nothing_about_a_newer_decision(allocating: All
         Rule(fault, "PATCH", STATUS) for fault in (Fault.HOLD_ANSWER, Fault.LOSE_ANSWER)
     ]
     allocating.begin()
-    await eventually(allocating.see, lambda claim: claim.allocation is not None, within=10)
+    await eventually(allocating.see, lambda claim: claim.allocation is not None)
     await allocating.take_back()
     await allocating.see()
     allocating.proxy.rules[:] = [Rule(Fault.HOLD_REQUEST, "PATCH", STATUS)]
     allocating.begin()
     allocating.proxy.let_go()
+    await eventually(allocating.holds_request)
     await asyncio.sleep(0.2)
     assert allocating.charged
     allocating.proxy.let_go()
@@ -59,17 +63,19 @@ async def test_a_write_that_was_carried_out_unheard_keeps_its_devices(
     assert not len(allocating.world.snapshot.assumed)
 
 
+@gives_up
 async def test_a_write_that_may_come_late_keeps_its_devices(allocating: Allocating) -> None:
     """The client gave up, the request did not: it is carried out afterwards."""
     await allocating.write_unanswered(Fault.HOLD_REQUEST)
     assert (await allocating.see()).allocation is None
     assert allocating.charged
     allocating.proxy.let_go()
-    await eventually(allocating.see, lambda claim: claim.allocation is not None, within=10)
+    await eventually(allocating.see, lambda claim: claim.allocation is not None)
     assert allocating.charged
     assert not len(allocating.world.snapshot.assumed)
 
 
+@gives_up
 async def test_a_write_that_was_withdrawn_is_refused_when_it_comes(allocating: Allocating) -> None:
     """The claim moves on from the version on which the allocation depends; then its devices are free."""
     await allocating.write_unanswered(Fault.HOLD_REQUEST)
@@ -78,7 +84,7 @@ async def test_a_write_that_was_withdrawn_is_refused_when_it_comes(allocating: A
     assert (await allocating.see()).allocation is None
     assert not allocating.charged
     allocating.proxy.let_go()
-    await eventually(allocating.held_request_ended, within=10)
+    await eventually(allocating.held_request_ended)
     assert (await allocating.see()).allocation is None
 
 
@@ -109,12 +115,13 @@ async def test_a_replica_that_lost_the_lease_withdraws_once_it_leads(allocating:
     assert not allocating.charged
 
 
+@gives_up
 async def test_nothing_may_be_carried_out_after_the_end(allocating: Allocating) -> None:
     """Another replica leads as soon as this one has ended: a write that comes late is refused by then."""
     await allocating.write(Fault.HOLD_REQUEST)
     assert not allocating.writes.unknown
     allocating.proxy.let_go()
-    await eventually(allocating.held_request_ended, within=10)
+    await eventually(allocating.held_request_ended)
     assert (await allocating.see()).allocation is None
 
 

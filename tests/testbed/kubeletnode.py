@@ -37,11 +37,13 @@ class KubeletNode:
             },
         )
 
-    async def registered(self) -> None:
+    async def registered(self, *, there: bool = True) -> None:
+        """Wait until the plugin is registered, or no longer."""
+
         async def drivers() -> frozenset[str]:
             return self.kubelet.plugins.drivers
 
-        await eventually(drivers)
+        await eventually(drivers, lambda found: bool(found) == there)
 
     async def slices(self) -> list[Json]:
         found, _ = await self.cluster.api.items(SLICES, fieldSelector=f"spec.nodeName={self.kubelet.name}")

@@ -14,6 +14,7 @@ from tests.testbed.kubeletnode import SLICES, KubeletNode
 from tests.testbed.smallplugin import DRIVER, SmallPlugin
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+WIPING_SECONDS = 1.5
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ async def node(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Kub
         fieldManager="test",
     )
     name = f"node-{namespace}"
-    async with simulated_nodes(control_plane, [name], wiping_delay=0.6) as kubelets:
+    async with simulated_nodes(control_plane, [name], wiping_delay=WIPING_SECONDS) as kubelets:
         node = KubeletNode(control_plane, namespace, kubelets[name])
         await node.publish()
         yield node
@@ -158,10 +159,10 @@ async def test_slices_are_wiped_when_a_plugin_stays_away(node: KubeletNode) -> N
     """A short absence costs nothing; a longer one makes the devices disappear, as with the real kubelet."""
     async with SmallPlugin(node.kubelet):
         await node.registered()
-    await asyncio.sleep(0.2)
+    await node.registered(there=False)
     async with SmallPlugin(node.kubelet):
         await node.registered()
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(WIPING_SECONDS + 0.4)
         assert len(await node.slices()) == 1, "it came back in time"
     await eventually(node.slices, lambda found: not found)
 

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from testbed.api import Api, Json
+from testbed.beside import beside
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
@@ -96,13 +97,20 @@ async def test_a_held_request_is_carried_out_after_its_client_has_gone(
     proxy: FaultyProxy, api: Api, maps: str
 ) -> None:
     """As one that waits in a buffer on the way."""
-    proxy.rules = [Rule(Fault.HOLD_REQUEST, "POST")]
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3):
-            await api.create(maps, a_map())
+    proxy.rules = [Rule(Fault.HOLD_REQUEST, "POST", seconds=60)]
+    async with beside(create(api, maps, "m")):
+        await eventually(lambda: happened(proxy, Fault.HOLD_REQUEST))
     assert await api.find(f"{maps}/m") is None
     proxy.let_go()
-    await eventually(lambda: api.find(f"{maps}/m"), within=10)
+    await eventually(lambda: api.find(f"{maps}/m"))
+
+
+async def create(api: Api, maps: str, name: str) -> None:
+    await api.create(maps, a_map(name))
+
+
+async def happened(proxy: FaultyProxy, fault: Fault) -> int:
+    return proxy.faults[fault]
 
 
 async def test_nothing_comes_through_while_it_is_parted(proxy: FaultyProxy, api: Api, maps: str) -> None:
@@ -112,9 +120,8 @@ async def test_nothing_comes_through_while_it_is_parted(proxy: FaultyProxy, api:
     await api.create(maps, a_map("before"))
     assert (await anext(watch))[1]["metadata"]["name"] == "before"
     proxy.part()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3):
-            await api.create(maps, a_map("lost"))
+    async with beside(create(api, maps, "lost")):
+        await asyncio.sleep(0.3)
     proxy.heal()
     await api.create(maps, a_map("after"))
     assert await api.find(f"{maps}/lost") is None
