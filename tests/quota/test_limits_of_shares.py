@@ -29,3 +29,19 @@ async def test_a_share_is_of_the_model_that_the_limit_leaves(
     found = [world.snapshot.allocation(claim) for claim in world.snapshot.claims.values()]
     taken = [result.device.pool for each in found if each is not None for result in each.results]
     assert taken == [({"a100", "h100"} - {limited}).pop()] * 2
+
+
+async def test_an_alternative_within_the_limit_is_taken_where_some_other_device_gives_shares(
+    silent: Client,
+) -> None:
+    """How much a request takes at least is not known then before devices are chosen; the first choice is beyond the limit."""
+    world = cluster(4, "a")
+    shared = {"name": "nic", "capacity": {"bw": {"value": "8"}}, "allowMultipleAllocations": True}
+    world.slice("n1", "n1-nic", {"devices": [shared]}, 1, pool="nic")
+    quota(world, "a", {"name": "r", "deviceClass": "gpu", "limit": 2})
+    either = [{"name": f"s{count}", "deviceClassName": "gpu", "count": count} for count in (2, 1)]
+    wait(world, "a", "a0", request("gpu"), {"name": "either", "firstAvailable": either})
+    world.cycle(silent).once()
+    [found] = [world.snapshot.allocation(claim) for claim in world.snapshot.claims.values()]
+    assert found is not None
+    assert [result.request for result in found.results] == ["gpu", "either/s1"]

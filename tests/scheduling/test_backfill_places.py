@@ -1,6 +1,8 @@
 """Where devices are reserved: where the pod will fit first, and where that is when something changes."""
 
 from apportion.cluster.client import Client
+from tests.observedcluster import request
+from tests.scheduling.queued import MODEL
 from tests.scheduling.reserving import DEVICES, Reserving, on
 
 
@@ -131,3 +133,30 @@ async def test_what_one_leaves_that_is_served_elsewhere_the_next_has_in_the_same
     made.uncordon("n2")
     assert made.passes() == ["first", "second"]
     assert {made.world.places()[name] for name in ("first", "second")} == {"n1", "n2"}
+
+
+async def test_a_reservation_that_gives_way_leaves_nothing_held(unanswered: Client) -> None:
+    """The head of higher priority moves to its device in the same look in which it could be planned on another one."""
+    made = Reserving(unanswered, {"n1": 3})
+    models = ("big", "big", "small")
+    devices = [
+        {"name": f"gpu-{number}", "attributes": {"model": {"string": model}}}
+        for number, model in enumerate(models)
+    ]
+    made.world.slice("n1", "n1-devices", {"devices": devices}, 1)
+    wanted = {model: [request("gpu", expression=f'{MODEL} == "{model}"')] for model in models}
+    for hours, model in enumerate(models, start=1):
+        made.starts(f"{hours}h", runtime=f"{hours}h", wanted=wanted[model])
+    made.comes("high", priority=10, wanted=wanted["big"])
+    made.passes(0.0)
+    made.comes("low")
+    made.passes(0.0)
+    assert made.reserved == {"high": (["n1"], 3600), "low": (["n1"], 7200)}
+    made.world.slice("n1", "n1-devices", {"devices": devices[1:]}, 1)
+    for _ in range(2):
+        made.passes(0.0)
+        assert len(made.held()) == len(made.reserved)
+    assert made.reserved == {"high": (["n1"], 7200), "low": (["n1"], 10800)}
+    made.ends("high", "low")
+    made.passes(0.0)
+    assert not made.held()

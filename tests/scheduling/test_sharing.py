@@ -225,3 +225,17 @@ async def test_nothing_is_reserved_that_a_pod_of_them_keeps(unanswered: Client) 
     world.gone_claim("on-0")
     cycle.once()
     assert world.places() == {"on-1": "n1", "shared": "n1"}
+
+
+async def test_nobody_waits_behind_a_pod_that_a_claim_sends_to_another_node(unanswered: Client) -> None:
+    """What it shares with a pod that runs there keeps it on that node, which has no device for the rest."""
+    world = four_cores(n1=1, n2=2)
+    kept = world.claim("kept")
+    world.pod("runs", "kept", spec={"nodeName": "n1"})
+    world.allocate(kept, "n1", "gpu-0")
+    world.claim("shared")
+    world.claim("own")
+    world.pod("tied", "kept", "shared")
+    world.pod("other", "own", "shared")
+    world.cycle(unanswered).once()
+    assert world.places() == {"kept": "n1", "own": "n2", "shared": "n2"}

@@ -46,10 +46,8 @@ def narrowed(
     found = [*claims]
     for each in taken:
         if each.amount > most:
-            changed = _without(found[each.claim], each, resource, most)
-            if changed is None:
-                return None
-            found[each.claim] = changed
+            # What has no other devices stays: others may leave it more than an equal part.
+            found[each.claim] = _without(found[each.claim], each, resource, most) or found[each.claim]
     made = tuple(found)
     return None if made == claims else made
 

@@ -29,23 +29,26 @@ def parts(
 ) -> Iterator[WaitingDemand]:
     """Yield demands of fewer pods, with the claims that these name: as many as nodes have room for, then fewer that name fewer claims.
 
-    `unplaced`: its pods that no node has yet. Those that have one stay in every part, and are at last asked about without the others.
+    `unplaced`: its pods that no node has yet. Those that have one stay in every part, then are asked about without the others; at last the others are
+    without those that are not bound: a claim may send these to a node that has no devices for what they share.
     """
     if len(demand.pods) < 2:
         return
     waiting = {pod.uid for pod in unplaced}
     placed = [pod for pod in demand.pods if pod.uid not in waiting]
+    bound = [pod for pod in placed if pod.node is not None]
     # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
-    refused = {(frozenset(claim.uid for claim in demand.claims), _relations(demand.pods))}
+    refused = {_asked(demand)}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
-    with_placed = [(*placed, *chosen) for chosen in (*roomy, *_fewer(unplaced, snapshot))]
-    for number, chosen in enumerate((*with_placed, placed, *_fewer(placed, snapshot))):
+    fewer = [*roomy, *_fewer(unplaced, snapshot)]
+    sets: list[tuple[bool, Sequence[Pod]]] = [(chosen in roomy, (*placed, *chosen)) for chosen in fewer]
+    sets += [(False, chosen) for chosen in (placed, *_fewer(placed, snapshot))]
+    if len(bound) < len(placed):
+        sets += [(chosen in roomy, (*bound, *chosen)) for chosen in (unplaced, *fewer)]
+    for has_more_nodes, chosen in sets:
         part = _part(demand, chosen, snapshot)
-        if part is None:
-            continue
-        own = frozenset(claim.uid for claim in part.claims), _relations(part.pods)
-        if number < len(roomy) or own not in refused:
-            refused.add(own)
+        if part is not None and (has_more_nodes or _asked(part) not in refused):
+            refused.add(_asked(part))
             yield part
 
 
@@ -69,9 +72,10 @@ def _part(demand: WaitingDemand, pods: Iterable[Pod], snapshot: Snapshot) -> Wai
     return replace(demand, claims=claims, pods=chosen, tied=tied, asked=asked) if claims else None
 
 
-def _relations(pods: Iterable[Pod]) -> frozenset[PodRelations]:
-    """Return what pods ask of those beside them, as host ports: fewer of them may go where not all can."""
-    return frozenset(pod.relations for pod in pods)
+def _asked(demand: WaitingDemand) -> tuple[frozenset[str], frozenset[PodRelations]]:
+    """Return its claims (UIDs), and what its pods ask of those beside them, as host ports: fewer of either may go where not all can."""
+    claims = frozenset(claim.uid for claim in (*demand.claims, *demand.tied))
+    return claims, frozenset(pod.relations for pod in demand.pods)
 
 
 def _fewer(pods: Iterable[Pod], snapshot: Snapshot) -> Iterator[Sequence[Pod]]:

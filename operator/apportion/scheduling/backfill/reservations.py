@@ -82,6 +82,8 @@ class Reservations(ReservedDevices):
         waiting: dict[str, Head] = {key_of(each): each for each in came}
         waiting |= {key_of(each): each for each in groups if each.demands and each.whole}
         for key, each in tuple(self._reserved.items()):
+            if key not in self._reserved:
+                continue  # it gave way to one before it
             head = waiting.get(key)
             if head is not None:
                 each.head, self._by_queue = head, None
