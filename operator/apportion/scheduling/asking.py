@@ -87,7 +87,7 @@ class Asking:
         """The state's moment, as if no search had moved it."""
         return self._snapshot.state.moment - self._lifts
 
-    def _catching_up(self, asked: Demand, terms: Terms) -> Iterator[None]:
+    def _catching_up(self, asked: Demand, terms: Terms) -> Iterator[bool]:
         return catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
 
     def _under(self, lifted: Lifted, asked: Demand, terms: Terms) -> Iterator[None]:
