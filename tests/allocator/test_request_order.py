@@ -81,3 +81,34 @@ def test_the_first_request_has_its_earliest_alternative_though_it_is_searched_la
     found = allocate(shared_cards(), Demand((claim("c", *rows),)), Terms(strategy))
     assert isinstance(found, Decision)
     assert found.allocations[0].results[0].request == "choice/wanted"
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize(
+    "beside",
+    [{"adminAccess": True, "count": 1}, {"allocationMode": "All"}],
+    ids=["admin access", "all devices"],
+)
+def test_requests_with_little_choice_are_served_beside_a_monitor(strategy: Strategy, beside: Raw) -> None:
+    """Such a claim was searched in its own order alone, and its pod waited for ever."""
+    state = shared_cards()
+    state.put_slice(device_slice("m", "n1", [device("monitor", "monitor")], pool="monitors"))
+    rows = [*EIGHTHS, device_request("m", "monitor", **beside)]
+    rows += [whole("first", "large"), whole("second", "large")]
+    found = allocate(state, Demand((claim("c", *rows),)), Terms(strategy))
+    assert isinstance(found, Decision)
+    assert {result.device.name for result in found.allocations[0].results[13:]} == {"gpu-0", "gpu-7"}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_device_with_admin_access_by_an_earlier_claim_stays_barred_for_later_ones(
+    strategy: Strategy,
+) -> None:
+    """As upstream has it; a later claim with admin access may have a device that an earlier one has."""
+    state = shared_cards()
+    state.put_slice(device_slice("m", "n1", [device("monitor", "monitor")], pool="monitors"))
+    watching = claim("w", *EIGHTHS, device_request("m", "monitor", adminAccess=True))
+    using = claim("u", device_request("m", "monitor"), whole("first", "large"), whole("second", "large"))
+    refused = allocate(state, Demand((watching, using)), Terms(strategy))
+    assert isinstance(refused, Refusal)
+    assert isinstance(allocate(state, Demand((using, watching)), Terms(strategy)), Decision)

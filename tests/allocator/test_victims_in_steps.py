@@ -7,11 +7,17 @@ from typing import TypeAlias
 
 import pytest
 
+from apportion.allocator.allocate import decide
+from apportion.allocator.demand import Demand
 from apportion.allocator.preemption.findgangvictims import GangVictims, find_gang_victims, gang_victim_steps
 from apportion.allocator.preemption.findvictims import victim_steps
-from apportion.allocator.preemption.victims import NodeVictims, VictimSet
+from apportion.allocator.preemption.victims import NodeVictims, Victim, VictimSet
 from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
 from tests.allocator import gangvictimworlds, victimworlds
+from tests.allocator.hardsearches import distinct_claim
+from tests.allocator.test_search_slices import MOST_CALLS, hard_cluster
+from tests.steps import Steps
 
 WORLDS = 300
 Found: TypeAlias = VictimSet | GangVictims | None
@@ -115,6 +121,28 @@ def test_a_gang_for_which_a_search_pauses_gets_the_same_victims() -> None:
         )
         found += victims is not None
     assert found > WORLDS / 10
+
+
+@pytest.mark.slow
+def test_no_step_takes_long_though_the_search_of_a_node_does() -> None:
+    """Each question of the allocator was searched to its end in one step: 0.3 s, in which nobody was served."""
+    state, name = hard_cluster(), "n1"
+    decide(state, Demand((distinct_claim(1),)))
+    victims = []
+    for device in [each.id for each in state.view(name).devices]:
+        holds = {device.name: (DeviceResult("r", device),)}
+        state.hold_all(holds.items())
+        victims.append(Victim(device.name, priority=0, pods=1, lost=1, holds=holds))
+    node = NodeVictims(name, tuple(victims))
+    search = victim_steps(state, Demand((distinct_claim(24),)), [name], {name: node}.__getitem__)
+    counted, more = [], True
+    while more:
+        with Steps() as step:
+            more = next(search, search) is not search
+        counted.append(step.count)
+        assert state.held().keys() == {each.key for each in victims}
+    assert len(counted) > 20
+    assert max(counted) < MOST_CALLS
 
 
 def suits(state: State, found: VictimSet | GangVictims) -> bool:

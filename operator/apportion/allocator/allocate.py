@@ -65,11 +65,11 @@ def decide(
 
 def catching_up(
     state: State, demand: Demand, terms: Terms, *, prefer: Mapping[DeviceId, int] | None = None
-) -> Iterator[None]:
+) -> Iterator[bool]:
     """Search the nodes that `decide` would search for a demand that `is_slow`, and keep what was found.
 
-    Yields after each, and after each slice of a search that takes long; a step takes up to some hundredths of a second. All other searches take less than
-    a thousandth, and none is made here. The state may change in between. Raises BrokenInput as `decide` does.
+    Yields after each, and after each slice of a search that takes long, whether the search goes on; a step takes up to some hundredths of a second. All other
+    searches take less than a thousandth, and none is made here. The state may change in between. Raises BrokenInput as `decide` does.
     """
     if not is_slow(state, demand, terms):
         return
@@ -82,13 +82,13 @@ def catching_up(
         is_paused = True
         while is_paused and choice.advance_on(name, devices):
             is_paused = choice.paused
-            yield
+            yield is_paused
             choice = now()
     # What changes meanwhile adds searches: the rest is for `decide`.
     left = len(state.names())
     while left and choice.advance():
         left -= not choice.paused
-        yield
+        yield choice.paused
         choice = now()
 
 

@@ -87,20 +87,24 @@ class Asking:
         """The state's moment, as if no search had moved it."""
         return self._snapshot.state.moment - self._lifts
 
-    def _catching_up(self, asked: Demand, terms: Terms) -> Iterator[None]:
+    def _catching_up(self, asked: Demand, terms: Terms) -> Iterator[bool]:
         return catching_up(self._snapshot.state, asked, terms, prefer=self._candidates.idle)
 
     def _under(self, lifted: Lifted, asked: Demand, terms: Terms) -> Iterator[None]:
-        """Search as `catching_up` does; between two steps nothing is lifted, so that each begins anew with what was kept of those before."""
-        more = True
-        while more:
+        """Search as `catching_up` does; between two steps nothing is lifted, so that each begins anew with what was kept of those before.
+
+        Of a ranking by node nothing is kept then: the rest is for who asks.
+        """
+        left = len(asked.nodes or self._snapshot.state.names())
+        while left:
             before = self._snapshot.state.moment
             with lifted():
-                steps = self._catching_up(asked, terms)
-                more = next(steps, steps) is not steps
+                is_paused = next(self._catching_up(asked, terms), None)
             self._lifts += self._snapshot.state.moment - before
-            if more:
-                yield
+            if is_paused is None:
+                return
+            left -= not is_paused
+            yield
 
     def about_less(
         self, waiting: WaitingDemand, less: Demand, terms: Terms, ask: Callable[[], Demand | str]

@@ -39,7 +39,7 @@ class SearchTurns:
         self._spent.clear()
         self.stopped.clear()
 
-    def steps(self, key: str, namespace: str, search: Iterator[None]) -> Iterator[None]:
+    def steps(self, key: str, namespace: str, search: Iterator[object]) -> Iterator[None]:
         """Go on with the search for a demand; yields after each step. Raises SearchStopped once its namespace has had its time in this walk."""
         if self._turns.get(namespace, key) != key:
             self._stop(key)

@@ -111,7 +111,7 @@ class GangFill:
             self.slow[kind] = is_slow(self.placed.state, demand, self.members[index].terms)
         return self.slow[kind]
 
-    def _search(self, index: int, demand: Demand) -> Iterator[None]:
+    def _search(self, index: int, demand: Demand) -> Iterator[bool]:
         """Search the nodes that the decision about a member needs, one at a time."""
         return catching_up(self.placed.state, demand, self.members[index].terms, prefer=self.prefer)
 

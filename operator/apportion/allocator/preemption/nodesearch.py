@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from apportion.allocator.allocate import decide
+from apportion.allocator.allocate import catching_up, decide
 from apportion.allocator.bits import bits
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
@@ -211,13 +211,22 @@ class NodeSearch:
     def _serves(self, released: int) -> Generator[None, None, Decision | None]:
         """Return a decision for the demand without these victims; None where there is none, or no room for its pods."""
         if released not in self._known:
-            found = None
-            if self._conflicts.holds_room(released):
+            found, goes_on = None, self._conflicts.holds_room(released)
+            if goes_on:
                 self.budget.left -= 1
-                found = self._decided(released, _ANY, self._conflicts.bonuses)
+            while goes_on:
+                found, goes_on = self._asked(released)
                 yield
             self._known[released] = found
         return self._known[released]
+
+    def _asked(self, released: int) -> tuple[Decision | None, bool]:
+        """Return the decision without these victims, or whether the search for it goes on after a slice."""
+        prefer = self._conflicts.bonuses
+        with self._without(released):
+            if any(catching_up(self.state, self.demand, _ANY, prefer=prefer)):
+                return None, True
+            return decide(self.state, self.demand, _ANY, prefer=prefer), False
 
     def _decided(self, released: int, terms: Terms, prefer: Mapping[DeviceId, int]) -> Decision | None:
         with self._without(released):

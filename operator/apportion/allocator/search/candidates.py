@@ -34,6 +34,11 @@ class Candidates:
     everything: tuple[int, ...] | None = None
     """Mode All: all matching devices, held or not; None for mode ExactCount."""
 
+    @property
+    def may_end(self) -> bool:
+        """Whether a search may end with an error where it tries these devices."""
+        return bool(self.errors) or (self.everything is not None and bool(self.alternative.constraints))
+
 
 def candidate_rows(
     view: NodeView, query: Query, selectors: SelectorLookup, excluded: int = 0

@@ -27,13 +27,15 @@ class LeastChoice:
     def of(cls, query: Query, rows: Sequence[Sequence[Candidates]]) -> Self | None:
         """Return the order; None where it is the query's own, or may change the verdict.
 
-        Admin access keeps later claims from a device, and not earlier ones; an error, and mode All, end a search where they are met.
+        An error ends a search where it is met. Admin access keeps later claims from a device, and not earlier ones: the order of claims stays then.
         """
-        if len(rows) < 2 or not query.counted or any(candidates.errors for row in rows for candidates in row):
+        if len(rows) < 2 or any(candidates.may_end for row in rows for candidates in row):
             return None
+        by_claim = any(one.admin for one in query.alternatives)
 
-        def choice(number: int) -> int:
-            return max([candidates.mask.bit_count() - candidates.count for candidates in rows[number]])
+        def choice(number: int) -> tuple[int, int]:
+            claim = query.slots[number].claim if by_claim else 0
+            return claim, max([one.mask.bit_count() - one.count for one in rows[number]])
 
         found = tuple(sorted(range(len(rows)), key=choice))
         return cls(found) if found != tuple(range(len(rows))) else None

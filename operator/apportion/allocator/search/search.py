@@ -69,11 +69,7 @@ class Search(PartialSolution):
         self._dead_ends: set[object] = set()
         self._found = False
         # Where an error can end the search, upstream's order decides whether it is met before a solution.
-        self.exact_order = any(
-            candidates.errors or (candidates.everything is not None and candidates.alternative.constraints)
-            for row in candidate_rows
-            for candidates in row
-        )
+        self.exact_order = any(candidates.may_end for row in candidate_rows for candidates in row)
 
     @cached_property
     def _feasibility(self) -> Feasibility:
