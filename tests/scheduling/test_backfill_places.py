@@ -135,7 +135,7 @@ async def test_what_one_leaves_that_is_served_elsewhere_the_next_has_in_the_same
     assert {made.world.places()[name] for name in ("first", "second")} == {"n1", "n2"}
 
 
-async def test_a_reservation_that_gives_way_leaves_nothing_held(unanswered: Client) -> None:
+async def test_a_reservation_that_is_replaced_leaves_nothing_held(unanswered: Client) -> None:
     """The head of higher priority moves to its device in the same look in which it could be planned on another one."""
     made = Reserving(unanswered, {"n1": 3})
     models = ("big", "big", "small")

@@ -10,7 +10,7 @@ from testbed.ports import free_ports
 from tests.agent.places import H100, RDMA
 from tests.agent.simulatednode import SLICES, MakeNode
 
-_TOLD = 30.0
+_HEARD = 30.0
 """Seconds; without being told, an agent compares its slices every minute."""
 
 
@@ -54,7 +54,7 @@ async def test_wiped_slices_are_back_when_the_watch_tells(make_node: MakeNode) -
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
         for item in await eventually(node.slices, lambda slices: len(slices) == 3):
             await node.api.delete(f"{SLICES}/{item['metadata']['name']}")
-        back = await eventually(node.slices, lambda slices: len(slices) == 3, within=_TOLD)
+        back = await eventually(node.slices, lambda slices: len(slices) == 3, within=_HEARD)
         assert {s["spec"]["pool"]["generation"] > 1 for s in back} == {True}
 
 
@@ -77,7 +77,7 @@ async def test_a_kubelet_that_starts_anew_has_the_slices_back(
                             and before.isdisjoint(s["metadata"]["uid"] for s in found)
                             and len({s["spec"]["pool"]["generation"] for s in found}) == 1
                         ),
-                        within=_TOLD,
+                        within=_HEARD,
                     )
 
 
