@@ -16,7 +16,7 @@ from testbed.beside import beside
 from testbed.eventually import eventually
 from testbed.kubelet.plugin import ClaimKey, Plugin, PluginError, PreparedDevice
 from testbed.kubelet.plugins import Plugins
-from tests.agent.killedagent import KilledAgent, journal_steps, killed_agent
+from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.places import GPU, H100
 from tests.agent.simulatednode import MakeNode, SimulatedNode, holder
 
@@ -48,15 +48,6 @@ async def being_prepared(node: SimulatedNode, plugin: Plugin, key: ClaimKey) -> 
     return asked
 
 
-@asynccontextmanager
-async def ending_agent(make_node: MakeNode) -> AsyncIterator[tuple[SimulatedNode, KilledAgent]]:
-    """Run an agent that cuts slowly, as a process, beside which another one may be started."""
-    async with make_node(cards=[H100], faults=SLOW) as node:
-        node.options = replace(node.options, prepare_timeout=30)
-        async with killed_agent(node, "never") as agent:
-            yield node, agent
-
-
 async def _being_cut(node: SimulatedNode) -> None:
     async def hardware() -> list[Json]:
         return node.hardware()
@@ -69,7 +60,7 @@ async def test_a_cut_is_finished_by_the_agent_that_began_it(
     make_node: MakeNode, namespace: str, *, waiting: bool
 ) -> None:
     """Kubelet tries a pod whose prepare broke off again after a minute; the next agent would take half a partition away, and make it anew."""
-    async with ending_agent(make_node) as (node, agent):
+    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
         await eventually(node.is_served)
         async with kubelet_beside(node.folder / "r") as kubelet:
             await eventually(lambda: _drivers(kubelet))
@@ -100,7 +91,7 @@ async def test_an_agent_that_starts_anew_by_itself_finishes_what_it_began(
     async with make_node(cards=[H100], faults=SLOW) as node:
         file = node.folder / "devices.yaml"
         file.write_text("devices: []\n")
-        node.options = replace(node.options, generic_devices=file, prepare_timeout=30)
+        node.options = replace(node.options, generic_devices=file)
         (node.folder / "r").mkdir()
         async with killed_agent(node, "never") as agent, kubelet_beside(node.folder / "r") as kubelet:
             await eventually(lambda: _drivers(kubelet))
@@ -122,7 +113,7 @@ async def test_the_next_agent_leaves_a_cut_to_the_one_that_began_it(
     make_node: MakeNode, namespace: str
 ) -> None:
     """Both see the Partition, and either may be asked; what one makes is neither removed nor made once more by the other."""
-    async with ending_agent(make_node) as (node, agent):
+    async with make_node(cards=[H100], faults=SLOW) as node, killed_agent(node, "never") as agent:
         await eventually(node.is_served)
         claim = await node.claim(namespace, "waits", DEVICE)
         async with kubelet_beside(node.folder / "r") as kubelet:

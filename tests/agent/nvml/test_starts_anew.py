@@ -24,7 +24,7 @@ async def test_a_pod_with_another_vendors_device_does_not_wait_for_the_next_agen
         simulation = {"cards": [{"model": "910B4"}], "faults": {"createDelay": 3}}
         (node.folder / "node.yaml").write_text(yaml.safe_dump(simulation))
         (node.folder / "r").mkdir()
-        node.options = replace(node.options, backend="nvml,simulated", prepare_timeout=20)
+        node.options = replace(node.options, backend="nvml,simulated")
         async with killed_agent(node, "never") as agent, kubelet_beside(node.folder / "r") as kubelet:
 
             async def served() -> bool:
