@@ -1,6 +1,6 @@
 """A stand-by that sees the leader's term end without a renewal has the server confirm what it observed before it leads."""
 
-import asyncio
+from collections import Counter
 
 import pytest
 from aiohttp import web
@@ -10,7 +10,7 @@ from apportion.cluster.kinds import CLAIMS
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
-from tests.cluster.leases import leads, lease, running
+from tests.cluster.leases import has_tried, leads, lease, running
 from tests.cluster.replica import LEASE, claim, devices, hold, replica, two_devices
 from tests.observedcluster import ObservedCluster
 
@@ -49,24 +49,23 @@ async def test_the_end_of_a_term_is_announced_once_unless_it_is_renewed(
 ) -> None:
     """Every kind is watched anew then, which costs the server something."""
     notices: list[float] = []
-    clock = Clock()
-    first, second = (
-        lease(namespace, "a", Clock()),
-        lease(namespace, "b", clock, ending=lambda: notices.append(clock.now)),
-    )
+    clock, tries = Clock(), Counter[str]()
+    first = lease(namespace, "a", Clock())
+    second = lease(namespace, "b", clock, tries, ending=lambda: notices.append(clock.now))
     assert await first._take(client)  # wins, and is heard of once more
     began = clock.now
     async with running(second, client):
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         clock.now += 14
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         assert await first._take(client)
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         clock.now += 14
-        await asyncio.sleep(0.4)
+        await has_tried(tries, "b")
         assert not notices
         clock.now += 0.5
         await eventually(lambda: _times(notices), lambda times: times == [began + 28.5])
+        await has_tried(tries, "b")
         assert second.remaining() == 0
         clock.now += 1
         await eventually(lambda: leads(second))

@@ -99,8 +99,8 @@ class Lease:
         """Version of another's record, empty if it was deleted, and when it was first seen."""
         self._term = 0.0
         """Seconds that the observed record lasts."""
-        self._noticed = ""
-        """Version of the record whose end was told."""
+        self._noticed: tuple[str, float] | None = None
+        """The observed record whose end was told."""
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.lost = asyncio.Event()
@@ -134,6 +134,8 @@ class Lease:
                     await self._attempt(client)
                 if self._since is not None and self.remaining() <= 0:
                     self._lose("not renewed in time")
+                if self._since is None:
+                    self._notice()
                 await self._sleep(self._renew if self._since is not None else self._until_next_try())
         finally:
             if self._since is not None and self._writing():
@@ -143,18 +145,22 @@ class Lease:
                 self._lose("released")
                 await self._release(client)
 
+    def _left(self) -> float:
+        """Seconds until another's term ends; none where no record of another is known."""
+        return self._observed[1] + self._term - self._clock() if self._observed else 0.0
+
     def _until_next_try(self) -> float:
-        """Seconds until a follower tries again: soon, and at once when the other's term ends, which is told shortly before."""
-        if self._observed is None:
-            return min(_FOLLOW, self._renew)
-        version, since = self._observed
-        ends = since + self._term - self._clock()
-        if ends > _NOTICE:
-            return min(_FOLLOW, self._renew, ends - _NOTICE)
-        if self._noticed != version:
-            self._noticed = version
+        """Seconds until a follower tries again: soon, and at once when the other's term is about to end, and when it ends."""
+        left = self._left()
+        if left > _NOTICE:
+            return min(_FOLLOW, self._renew, left - _NOTICE)
+        return min(_FOLLOW, self._renew, left + _MARGIN if left > 0 else _FOLLOW)
+
+    def _notice(self) -> None:
+        """Say once of a record that its term is about to end."""
+        if self._observed is not None and self._observed != self._noticed and self._left() <= _NOTICE:
+            self._noticed = self._observed
             self._tell(self._ending)
-        return min(_FOLLOW, self._renew, ends + _MARGIN if ends > 0 else _FOLLOW)
 
     async def _attempt(self, client: Client) -> None:
         asked = self._clock()
