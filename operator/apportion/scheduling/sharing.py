@@ -40,11 +40,11 @@ def parts(
     # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
     refused = {_asked(demand)}
     roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
-    fewer = [*roomy, *_fewer(unplaced, snapshot)]
-    sets: list[tuple[bool, Sequence[Pod]]] = [(chosen in roomy, (*placed, *chosen)) for chosen in fewer]
-    sets += [(False, chosen) for chosen in (placed, *_fewer(placed, snapshot))]
+    fewer = [(True, chosen) for chosen in roomy] + [(False, chosen) for chosen in _fewer(unplaced, snapshot)]
+    sets = [(more, (*placed, *chosen)) for more, chosen in fewer]
+    sets += [(False, tuple(chosen)) for chosen in (placed, *_fewer(placed, snapshot))]
     if len(bound) < len(placed):
-        sets += [(chosen in roomy, (*bound, *chosen)) for chosen in (unplaced, *fewer)]
+        sets += [(more, (*bound, *chosen)) for more, chosen in ((False, unplaced), *fewer)]
     for has_more_nodes, chosen in sets:
         part = _part(demand, chosen, snapshot)
         if part is not None and (has_more_nodes or _asked(part) not in refused):
