@@ -170,8 +170,8 @@ class State:
         """
         return self._holdings.kept(key, aside)
 
-    def examine(self) -> Iterator[None]:
-        """Look for defects of pools on the nodes that changed, one after the other; `findings` does what is left of it."""
+    def examine(self) -> Iterator[tuple[str, Collection[Finding]]]:
+        """Look for defects of pools on the nodes that changed, and yield each with those that it has now; `findings` does what is left of it."""
         return self._inventory.examine()
 
     def findings(self) -> tuple[Finding, ...]:

@@ -49,6 +49,8 @@ def presses(kind: ResourceKind, old: Any, new: Any, known: Known) -> bool:
             )
         case kinds.PARTITIONS:
             return not _is_being_cut(old, new)
+        case kinds.POLICIES | kinds.QUOTAS:
+            return old is None or old.spec != new.spec  # otherwise its status was written
         case kinds.DEFRAGS:
             return False
     return True

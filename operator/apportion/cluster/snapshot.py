@@ -53,8 +53,7 @@ class Snapshot:
     ) -> None:
         """`wake` is called after a change, `wake_later` after one that does not press; `schedulers` bind our pods, `drivers` are our agents'."""
         self.state = state
-        self.drivers = drivers
-        self.schedulers = schedulers
+        self.drivers, self.schedulers = drivers, schedulers
         self.assumed = AssumedAllocations()
         self.deallocations: deque[Deallocation] = deque(maxlen=10_000)
         """Filled by `observe`, emptied by the cycle."""
@@ -207,6 +206,8 @@ class Snapshot:
                 self.device_epoch += 1
                 self.slice_epoch += 1
                 self.retry_epoch += 1
+            case kinds.POLICIES if old is not None and new is not None and old.spec == new.spec:
+                pass  # its status was written
             case kinds.CLASSES | kinds.POLICIES:
                 if kind == kinds.CLASSES:
                     self.state.put_class(new) if new is not None else self.state.drop_class(old.name)

@@ -238,12 +238,11 @@ def network_taken(recorder: Recorder, pod: Pod, claim: Claim, other: Pod) -> Non
     )
 
 
-def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
-    """A pool's slices contradict each other, or a device has a negative amount: they are not allocated."""
-    for found in snapshot.slices.values():
-        if finding.object.startswith(f"pool {found.pool}"):
-            text = f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"
-            recorder.warning(About(SLICES, found.name, found.uid), "BrokenPool", text)
+def broken_pool(recorder: Recorder, finding: Finding) -> None:
+    """A pool lacks slices, its slices contradict each other, or a device has a negative amount: they are not allocated."""
+    for name, uid in finding.slices:
+        text = f"ResourceSlice {name}: {finding.field}: {finding.reason}"
+        recorder.warning(About(SLICES, name, uid), "BrokenPool", text)
 
 
 def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:

@@ -4,6 +4,7 @@ In: the snapshot, the demands that wait, those that can never be served. Out: Ev
 """
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import chain
 
 from apportion import metrics
@@ -15,6 +16,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling import events, unservedevents
+from apportion.scheduling.brokenpools import BrokenPools
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
@@ -44,6 +46,7 @@ class Reports:
         self._recorder = recorder
         self._gates = gates
         self._clock = clock
+        self._broken_pools = BrokenPools(snapshot, clock)
         self._foreign = ForeignAllocations(snapshot, manager=manager)
         self._extended = extended
         self._guarded = GuardedClaims(snapshot, clock)
@@ -53,8 +56,6 @@ class Reports:
         self._taken = Telling[tuple[Pod, Claim, Pod]](clock, about=lambda row: row[0])
         self._uncut = Telling[tuple[Claim, DeviceId]](clock, about=lambda row: row[0])
         self._metadata = UnknownMetadata(snapshot)
-        self._examined = -1
-        """Slice epoch in which pools were last searched for contradictions."""
         self._ended_since: dict[str, float] = {}
         """When claims were first seen to have lost devices that pods use, by UID."""
 
@@ -75,14 +76,11 @@ class Reports:
             pods = [pod for pod in self._snapshot.users(claim) if GATE in pod.gates]
             unservedevents.partition_not_cut(self._recorder, claim, device, pods)
         yield
-        if self._examined != self._snapshot.slice_epoch:
-            self._examined = self._snapshot.slice_epoch
-            yield from self._snapshot.state.examine()
-            for finding in self._snapshot.state.findings():
-                events.broken_pool(self._recorder, finding, self._snapshot)
+        yield from self._broken_pools.steps()
+        for finding in self._broken_pools.due():
+            events.broken_pool(self._recorder, finding)
         yield
-        for claim in self._foreign.new():
-            events.foreign(self._recorder, claim)
+        yield from self._foreign.steps(partial(events.foreign, self._recorder))
         for left in self._extended.left():
             unservedevents.extended_resource(self._recorder, left)
         yield

@@ -3,7 +3,7 @@
 In: facts, one at a time, in any order. Out: the pools of a node, and the nodes that each fact concerns.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.allocator.bits import bits
@@ -22,10 +22,18 @@ from apportion.dra.taintrule import DeviceTaintRule
 class Finding:
     """An error in a pool. The pool, or the device that it is about, is not used until its driver publishes it without the error."""
 
-    object: str
-    """The pool, and the slice if one is invalid."""
+    pool: PoolId
+    slices: tuple[tuple[str, str], ...]
+    """Names and UIDs of the slices that it is about: the one that is invalid, or all that are there of a pool that lacks some."""
     field: str
     reason: str
+    incomplete: bool = False
+    """Whether slices are missing: they may be on their way, because a driver publishes one after the other."""
+
+    @property
+    def object(self) -> str:
+        """The pool, and the slice if one is invalid."""
+        return f"pool {self.pool}" if self.incomplete else f"pool {self.pool}, slice {self.slices[0][0]}"
 
 
 class Inventory:
@@ -46,7 +54,7 @@ class Inventory:
         self._findings: dict[str, dict[Finding, None]] = {}
         """The errors of the pools of each node, where there are any."""
         self._unexamined: set[str] = set()
-        """Known nodes of which something changed since their errors were last looked for."""
+        """Nodes of which something changed since their errors were last looked for; they may be gone."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared: Sequence[str]) -> Iterable[str]:
         """Add a node, or replace its labels."""
@@ -59,9 +67,10 @@ class Inventory:
 
     def drop_node(self, name: str) -> Iterable[str]:
         """Remove a node; its slices stay."""
-        self._unexamined.discard(name)
-        self._findings.pop(name, None)
-        return (name,) if self.nodes_known.pop(name, None) is not None else ()
+        if self.nodes_known.pop(name, None) is None:
+            return ()
+        self._unexamined.add(name)
+        return (name,)
 
     def put_slice(self, piece: Slice) -> Iterable[str]:
         """Add a slice, or replace its version."""
@@ -153,14 +162,14 @@ class Inventory:
                 if device.consumes:
                     yield device.name, consumption(device)
 
-    def examine(self) -> Iterator[None]:
-        """Look for errors on the nodes that changed since they were last looked for; yields after each."""
+    def examine(self) -> Iterator[tuple[str, Collection[Finding]]]:
+        """Look for errors on the nodes that changed since they were last looked for; yields each with the errors of its pools."""
         while self._unexamined:
             name = self._unexamined.pop()
             self._findings.pop(name, None)
-            if found := dict.fromkeys(self._examined(name)):
+            if found := dict.fromkeys(self._examined(name)) if name in self.nodes_known else {}:
                 self._findings[name] = found
-            yield
+            yield name, found
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the errors of all pools, sorted."""
@@ -174,10 +183,12 @@ class Inventory:
         for pool in self.pools(name):
             if pool.incomplete:
                 reason = "not all slices of the newest generation are there yet, and can be read"
-                yield Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)
+                there = tuple(sorted((piece.name, piece.uid) for piece in self._pools[pool.id].values()))
+                yield Finding(pool.id, there, "spec.pool.resourceSliceCount", reason, incomplete=True)
             elif pool.invalid:
-                piece, _, field = pool.field.partition(": ")
-                yield Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)
+                name, _, field = pool.field.partition(": ")
+                uid = next(piece.uid for piece in self._pools[pool.id].values() if piece.name == name)
+                yield Finding(pool.id, ((name, uid),), field, pool.invalid)
             for one in pool.slices:
                 yield from self._closed(one)
 
@@ -187,7 +198,7 @@ class Inventory:
             device = piece.devices[index]
             field, _, amount = negative(device).partition(": ")
             reason = f"device {device.name}: {amount} is negative; the device is not allocated"
-            yield Finding(f"pool {piece.pool}, slice {piece.name}", f"spec.devices[{index}].{field}", reason)
+            yield Finding(piece.pool, ((piece.name, piece.uid),), f"spec.devices[{index}].{field}", reason)
 
     def _take_out(self, key: str, former: Slice) -> Iterable[str]:
         touched = tuple(self.nodes(former.pool))
