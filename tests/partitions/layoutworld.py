@@ -4,7 +4,8 @@ from apportion.api.contract import STATIC_SUFFIX
 from apportion.cel import Programs
 from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.partitions.actions import Create
-from apportion.partitions.layouts import LayoutPlan, layout_plans
+from apportion.partitions.layoutplanner import layout_plans
+from apportion.partitions.layouts import LayoutPlan
 from tests.observedcluster import ObservedCluster
 
 

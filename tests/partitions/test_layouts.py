@@ -8,7 +8,8 @@ from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS
 from apportion.partitions.actions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
-from apportion.partitions.layouts import LayoutPlan, layout_plans
+from apportion.partitions.layoutplanner import layout_plans
+from apportion.partitions.layouts import LayoutPlan
 from apportion.partitions.status import layout_status
 from testbed.cycle import now
 from tests.observedcluster import GPU, ObservedCluster

@@ -5,7 +5,7 @@ from typing import Any
 from apportion.cel import Programs
 from apportion.cluster.kinds import SLICES
 from apportion.partitions.actions import Create
-from apportion.partitions.layouts import layout_plans
+from apportion.partitions.layoutplanner import layout_plans
 from tests.observedcluster import ObservedCluster
 from tests.partitions.layoutworld import cards
 from tests.partitions.onecard import FIRST, HALF, OneCard

@@ -54,6 +54,8 @@ class State:
         """Queries of claims read before; emptied when device classes change."""
         self._inventory = Inventory(features)
         self._holdings = Holdings()
+        self.held_or_released = self._holdings.changes
+        """Devices, in the order in which they were held or released."""
         self._templates = NodeTemplates(features)
         self._views: dict[str, NodeView] = {}
         self._stale_views: set[str] = set()
@@ -263,12 +265,8 @@ class State:
     def _consumption(self, pool: PoolId) -> ConsumptionOf:
         """Return a function from a device of the pool to what it takes from counters, by the newest slice that has it."""
         whole = partial(self._inventory.consumption, pool)
-        for name in self._inventory.nodes(pool):
-            view = self._views.get(name)
-            if view is not None:
-                return view.consumption(pool, whole)
-            break
-        return whole
+        view = self._views.get(next(iter(self._inventory.nodes(pool)), ""))
+        return whole if view is None else view.consumption(pool, whole)
 
     def _rebuild(self, names: Iterable[str]) -> None:
         self._holdings.forget_released()

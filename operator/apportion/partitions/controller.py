@@ -6,7 +6,7 @@ take turns in what is written about their partitions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import partial
@@ -32,7 +32,8 @@ from apportion.partitions.actions import Action, Create, Delete, SetHolder, body
 from apportion.partitions.classwriter import ClassWriter
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutholds import LayoutHolds
-from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
+from apportion.partitions.layoutplanner import LayoutPlanner
+from apportion.partitions.layouts import LayoutPlan, orphans
 from apportion.partitions.leaving import in_use
 from apportion.partitions.ongoing import Ongoing
 from apportion.partitions.status import layout_status, policy_status
@@ -65,7 +66,7 @@ class PartitionController:
         self._client = client
         self._snapshot = snapshot
         self._recorder = recorder
-        self._programs = programs
+        self._planner = LayoutPlanner(snapshot, programs)
         self._fence = fence
         self._clock = clock
         self._now = now
@@ -111,6 +112,10 @@ class PartitionController:
         """Let `run` act now."""
         self._wake.set()
 
+    def steps(self) -> Iterator[None]:
+        """Look at the cards of which something changed, so that `reserve` need not; yields where others may run."""
+        return self._planner.steps()
+
     def reserve(self) -> bool:
         """Plan the layouts and keep claims off what they want; says whether anything changed since the last plan.
 
@@ -121,7 +126,7 @@ class PartitionController:
         if self._planned == epoch and not any(plan.is_outdated(self._snapshot) for plan in self._plans):
             return False
         self._planned = epoch
-        self._plans = layout_plans(self._snapshot, self._programs)
+        self._plans = self._planner.plans()
         # They are held from here on: one that is found later could be given away while it is deleted.
         self._orphans = orphans(self._snapshot, self._plans)
         freed = self._holds.follow(self._plans, self._orphans)
@@ -129,12 +134,15 @@ class PartitionController:
         for device in freed:
             # What is kept warm may have room there now.
             self._snapshot.devices.touch(device)
+        self._planner.pass_over()
         return True
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
         # The first pass may take long. What was seen in an earlier term is outdated: layouts and nodes have come since.
         self._gone_since.clear()
+        for _ in self.steps():
+            await asyncio.sleep(0)
         if self.reserve():
             self._wake.set()
         try:

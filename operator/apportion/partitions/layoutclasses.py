@@ -1,35 +1,31 @@
 """The DeviceClasses that a layout makes: one for each of its profiles."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from apportion.api.contract import LAYOUT_LABEL, MANAGED
 from apportion.api.layout import PartitionLayout
 from apportion.cluster.kinds import CLASSES
-from apportion.cluster.publishedpartition import PublishedPartition
-from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 
 
-def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:
+class Offered(NamedTuple):
+    """A kind of partition that cards offer."""
+
+    profile: str
+    driver: str
+    placed: bool
+    """Whether it has a position on the card, as a MIG partition has."""
+
+
+def classes(layout: PartitionLayout, offered: Iterable[Offered]) -> list[dict[str, Any]]:
     """Return the DeviceClasses that a layout wants, as far as nodes publish what they are about."""
     if not layout.spec.device_classes.create:
         return []
-    drivers = {
-        (part.profile, part.device.driver): part
-        for where in snapshot.devices.cards
-        if where.driver in snapshot.drivers
-        for part in snapshot.devices.published_partitions(where).values()
-    }
-    found = []
-    for entry in layout.spec.partitions:
-        part = next(
-            (part for (profile, _), part in sorted(drivers.items()) if profile == entry.profile), None
-        )
-        if part is not None:
-            found.append(_class(layout, entry.profile, part))
-    return found
+    known = sorted(offered)
+    found = (next((o for o in known if o.profile == entry.profile), None) for entry in layout.spec.partitions)
+    return [_class(layout, each) for each in found if each is not None]
 
 
 def check_names(layout: PartitionLayout) -> None:
@@ -57,9 +53,9 @@ def class_name(layout: str, profile: str) -> str:
     return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"
 
 
-def _class(layout: PartitionLayout, profile: str, part: PublishedPartition) -> dict[str, Any]:
-    driver = part.device.driver
-    attribute = "profile" if part.start is not None else "template"
+def _class(layout: PartitionLayout, offered: Offered) -> dict[str, Any]:
+    profile, driver, placed = offered
+    attribute = "profile" if placed else "template"
     of = f'device.attributes["{driver}"]'
     labels: Mapping[str, str] = layout.spec.device_classes.labels
     return {

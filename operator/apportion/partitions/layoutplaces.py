@@ -6,10 +6,15 @@ In: the card, the layout, what older layouts have there. Out: published partitio
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.meant import meant
-from apportion.api.partition import HolderKind, Partition
+from apportion.api.partition import Holder, HolderKind, Partition
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.errors import BrokenInput
 from apportion.partitions.card import PartitionableCard
+
+
+def holder_of(layout: PartitionLayout) -> Holder:
+    """Return what a layout is as the holder of its partitions."""
+    return Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
 
 
 def is_of(partition: Partition, layout: PartitionLayout) -> bool:

@@ -12,7 +12,6 @@ from apportion.cluster.indexes.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Action, Delete
-from apportion.partitions.card import is_static
 
 
 def in_use(partition: Partition, snapshot: Snapshot) -> bool:
@@ -36,19 +35,17 @@ def kept_back(snapshot: Snapshot, actions: Iterable[Action]) -> Iterator[tuple[s
     for action in actions:
         if isinstance(action, Delete):
             yield _key(action.partition), device_of(action.partition)
-    for layout in snapshot.devices.layouts:
-        for partition in filter(is_static, snapshot.devices.of_layout(layout)):
-            if partition.metadata.deletion_timestamp is not None:
-                yield _key(partition), device_of(partition)
-            if snapshot.devices.device(device_of(partition)) is None:
-                yield _key(partition), dynamic(partition)
+    for partition in snapshot.devices.unsettled.values():
+        if partition.metadata.deletion_timestamp is not None:
+            yield _key(partition), device_of(partition)
+        if snapshot.devices.device(device_of(partition)) is None:
+            yield _key(partition), dynamic(partition)
 
 
 def without_object(snapshot: Snapshot) -> Iterator[tuple[str, DeviceId]]:
     """Yield devices of layouts whose Partition has gone, each with the key under which it is held: an object goes before its device leaves the slices."""
-    devices = snapshot.devices
-    for device in devices.static:
-        if devices.partition(device) is None and device.driver in snapshot.drivers:
+    for device in snapshot.devices.objectless:
+        if device.driver in snapshot.drivers:
             yield layout_key(_layout_of(device, snapshot), device.pool), device
 
 

@@ -59,8 +59,7 @@ class QueueWalk:
         before: Callable[[Collection[Queued]], Iterator[None]],
     ) -> None:
         """`pressing` says whether something changed, so that another pass should begin soon; `before` is done before anybody is decided."""
-        self._snapshot = snapshot
-        self._pressing, self._before = pressing, before
+        self._snapshot, self._pressing, self._before = snapshot, pressing, before
         self._partitions, self._recorder = partitions, recorder
         self._decider = decider
         self._refused_shapes = RefusedShapes(decider)
@@ -267,6 +266,7 @@ class QueueWalk:
 
     def _read(self) -> Generator[None, None, HostCapacity]:
         """Read what layouts reserve, and how full the nodes are; yields where others may run."""
+        yield from self._partitions.steps()
         if self._partitions.reserve():
             self._partitions.wake()
         self._read_at = self._clock()

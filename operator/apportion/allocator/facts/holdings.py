@@ -6,9 +6,10 @@ as it was when the device was taken: no counter is freed because a driver change
 released for a moment and held again.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import TypeAlias
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
@@ -19,6 +20,11 @@ Change: TypeAlias = tuple[PoolId, str, CounterAmounts | None, int]
 ConsumptionOf: TypeAlias = Callable[[str], CounterAmounts | None]
 """Returns the consumption of a pool's device by its name; None: it is in no slice."""
 Resolve: TypeAlias = Callable[[PoolId], ConsumptionOf]
+
+
+def _most_changes(keys: Sized) -> int:
+    """Return how many changes are remembered beside so many keys: a reader that is further behind looks at all of them."""
+    return max(4096, 4 * len(keys))
 
 
 def _unknown(_device: str) -> CounterAmounts | None:
@@ -111,6 +117,8 @@ class Holdings:
         self._pools: dict[PoolId, dict[str, DeviceHolding]] = {}
         self._released: dict[PoolId, dict[str, tuple[str, CounterAmounts | None]]] = {}
         """By pool and device: who released it, and what it consumed; since `forget_released`. The last one, but for one before who consumed something else."""
+        self.changes: ChangeLog[DeviceId] = ChangeLog()
+        """Devices that were held or released."""
 
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Record that `key` holds these devices, instead of those before; results with admin access occupy nothing."""
@@ -122,6 +130,7 @@ class Holdings:
         held: dict[str, DeviceHolding] = {}
         consumption_of: ConsumptionOf = _unknown
         for result in kept:
+            self.changes.add(result.device, most=_most_changes(self._by_key))
             driver, pool_name, name = result.device
             if pool is None or pool.name != pool_name or pool.driver != driver:
                 pool = PoolId(driver, pool_name)
@@ -156,6 +165,7 @@ class Holdings:
         pool: PoolId | None = None
         held: dict[str, DeviceHolding] = {}
         for result in results:
+            self.changes.add(result.device, most=_most_changes(self._by_key))
             driver, pool_name, name = result.device
             if pool is None or pool.name != pool_name or pool.driver != driver:
                 pool = PoolId(driver, pool_name)

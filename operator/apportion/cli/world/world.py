@@ -20,7 +20,8 @@ from apportion.dra import reading
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 from apportion.partitions.layoutholds import LayoutHolds
-from apportion.partitions.layouts import layout_plans, orphans
+from apportion.partitions.layoutplanner import layout_plans
+from apportion.partitions.layouts import orphans
 
 Change: TypeAlias = tuple[Key, Json | None]
 """An object as it is to be; None: it is gone."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.api.contract import STATIC_SUFFIX
-from apportion.api.partition import HolderKind, Partition, Phase
+from apportion.api.partition import HolderKind, Origin, Partition, Phase
 from apportion.cluster.changes import most_changes
 from apportion.cluster.indexes.publishednames import PublishedNames
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
@@ -58,6 +58,10 @@ class DeviceIndex:
         """How many Partition objects of a driver are in a phase."""
         self.static: set[DeviceId] = set()
         """Devices that layouts have made, as slices have them."""
+        self.objectless: set[DeviceId] = set()
+        """Those of them that no Partition object stands for."""
+        self.unsettled: dict[str, Partition] = {}
+        """Partitions of layouts that are being deleted, or that no slice has, by UID."""
         self.changes: ChangeLog[DeviceId] = ChangeLog()
         """Cards whose slices, Partitions or allocations changed."""
 
@@ -91,6 +95,7 @@ class DeviceIndex:
 
     def _show(self, old: _Published | None, new: _Published | None) -> None:
         """Replace a device as it is published. `old` None: it is in no slice; `new` None: it is in none any more."""
+        found = old or new
         if old is not None:
             del self._devices[old.device.id]
             self.shareable.discard(old.device.id)
@@ -108,6 +113,10 @@ class DeviceIndex:
                 self.static.add(new.device.id)
             if new.part is not None:
                 self._published.setdefault(new.part.card, {})[new.device.name] = new.part
+        if found is not None and (
+            found.device.name.endswith(STATIC_SUFFIX) or found.device.id in self._by_device
+        ):
+            self._settle(found.device.id)
 
     def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
         """Replace a Partition object. `old` None: it is new; `new` None: it is deleted."""
@@ -121,8 +130,10 @@ class DeviceIndex:
             self.failed.pop(uid, None)
             _remove(self._partitions, card_of(old), uid)
             _remove(self._by_node, old.spec.node_name, uid)
-            _remove(self._of_layouts, _layout(old), uid)
+            _remove(self._of_layouts, layout_of(old), uid)
             self._check_node(old.spec.node_name)
+            self.unsettled.pop(uid, None)
+            self._settle(device)
         if new is not None:
             device = device_of(new)
             self._by_device[device] = new
@@ -133,9 +144,10 @@ class DeviceIndex:
                 self.failed[uid] = new
             self._partitions.setdefault(card_of(new), {})[uid] = new
             self._by_node.setdefault(new.spec.node_name, {})[uid] = new
-            if _layout(new):
-                self._of_layouts.setdefault(_layout(new), {})[uid] = new
+            if layout_of(new):
+                self._of_layouts.setdefault(layout_of(new), {})[uid] = new
             self._check_node(new.spec.node_name)
+            self._settle(device)
             self.touch(device)
 
     def put_node(self, name: str, *, exists: bool) -> None:
@@ -171,6 +183,24 @@ class DeviceIndex:
     def of_layout(self, uid: str) -> list[Partition]:
         """Return the Partition objects of a layout (UID)."""
         return list(self._of_layouts.get(uid, {}).values())
+
+    def _settle(self, device: DeviceId) -> None:
+        """Look whether a device that a layout has made, or is to make, is published and has its Partition object."""
+        if device in self.static and device not in self._by_device:
+            self.objectless.add(device)
+        else:
+            self.objectless.discard(device)
+        own = self._by_device.get(device)
+        for uid, partition in self.partitions_on(card_of(own) if own else self.card(device)).items():
+            if (
+                partition.spec.origin == Origin.LAYOUT
+                and layout_of(partition)
+                and device_of(partition) == device
+            ):
+                if partition.metadata.deletion_timestamp is not None or device not in self._devices:
+                    self.unsettled[uid] = partition
+                else:
+                    self.unsettled.pop(uid, None)
 
     def _check_node(self, name: str) -> None:
         if name in self._by_node and name not in self._nodes:
@@ -242,7 +272,7 @@ def _is_answered(partition: Partition) -> bool:
     return seen is None or seen >= partition.metadata.generation
 
 
-def _layout(partition: Partition) -> str:
+def layout_of(partition: Partition) -> str:
     """Return the UID of the layout that holds a partition; empty for other partitions."""
     holder = partition.spec.holder
     return holder.uid if holder is not None and holder.kind == HolderKind.LAYOUT else ""
