@@ -7,6 +7,7 @@ import pytest
 from apportion.api.partition import Phase
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES
+from apportion.partitions.card import partitionable_card
 from apportion.partitions.controller import PartitionController
 from apportion.partitions.dynamicpartitions import DynamicPartitions, SetHolder
 from apportion.partitions.status import policy_status
@@ -95,6 +96,20 @@ def test_a_second_without_changes_costs_the_same_however_much_there_is(unanswere
         # In a loop of its own: others may run in that of all tests.
         counts.append(asyncio.run(second_act(controller(world, unanswered))))
     assert counts[1] < counts[0] + FEW
+
+
+def test_what_is_kept_warm_is_looked_for_until_there_is_room_for_it() -> None:
+    """And on no card beyond, however many there are."""
+    counts = []
+    for nodes in (FEW, MANY):
+        world = many(nodes)
+        world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 1}]})
+        wanted = DynamicPartitions(world.clock)
+        with Steps(only=partitionable_card) as looked:
+            [made] = wanted.actions(world.snapshot)
+        assert made.partition.spec.profile == "1g.10gb"
+        counts.append(looked.count)
+    assert counts == [1, 1]
 
 
 def _without_holder(action: SetHolder) -> dict[str, object]:

@@ -126,8 +126,10 @@ class DynamicPartitions:
         self._full &= left.keys()
         everywhere = bool(left.keys() - self._full)
         for where in sorted(snapshot.devices.cards if everywhere else changed) if left else ():
+            if not any(left.values()):
+                break
             card = partitionable_card(snapshot, where)
-            if card is None or card.node not in self._open or not any(left.values()):
+            if card is None or card.node not in self._open:
                 continue
             taken = {p.spec.device for p in card.partitions}
             taken |= card.held(snapshot)
