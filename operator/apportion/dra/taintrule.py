@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from apportion.dra import reading
 from apportion.dra.device import DeviceId
 from apportion.dra.reading import Json
+from apportion.dra.slice import PoolId
 from apportion.dra.taint import Taint
 
 
@@ -18,6 +19,10 @@ class DeviceTaintRule:
     pool: str = ""
     device: str = ""
     uid: str = ""
+
+    def reaches(self, pool: PoolId) -> bool:
+        """Say whether devices of the pool may get the taint."""
+        return self.driver in {"", pool.driver} and self.pool in {"", pool.name}
 
     def covers(self, device: DeviceId) -> bool:
         """Say whether the device gets the taint."""

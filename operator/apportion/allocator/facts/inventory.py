@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.allocator.bits import bits
+from apportion.allocator.facts.taintrules import TaintRules
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.negatives import negative
 from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
@@ -14,7 +15,6 @@ from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking
 from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
-from apportion.dra.taint import Taint
 from apportion.dra.taintrule import DeviceTaintRule
 
 
@@ -49,7 +49,7 @@ class Inventory:
         self._wide_pools: dict[PoolId, int] = {}
         """Slices that are not of one node, by pool."""
         self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
-        self._rules: dict[str, DeviceTaintRule] = {}
+        self._rules = TaintRules()
         self._templates = SliceTemplates()
         self._findings: dict[str, dict[Finding, None]] = {}
         """The errors of the pools of each node, where there are any."""
@@ -94,16 +94,11 @@ class Inventory:
 
     def put_taint_rule(self, rule: DeviceTaintRule) -> Iterable[str]:
         """Add a DeviceTaintRule, or replace its version."""
-        former = self._rules.get(rule.name)
-        if former == rule:
-            return ()
-        self._rules[rule.name] = rule
-        return self._retaint(rule if former is None else None)
+        return self._retaint(self._rules.put(rule))
 
     def drop_taint_rule(self, name: str) -> Iterable[str]:
         """Remove a DeviceTaintRule."""
-        rule = self._rules.pop(name, None)
-        return self._retaint(rule) if rule is not None else ()
+        return self._retaint(self._rules.drop(name))
 
     def nodes(self, pool: PoolId) -> Iterable[str]:
         """Return the nodes that a pool may serve; some may be unknown."""
@@ -135,12 +130,7 @@ class Inventory:
         key = _key(piece)
         found = self._slice_views.get(key)
         if found is None:
-            more: dict[int, tuple[Taint, ...]] = {}
-            for rule in self._rules.values():
-                for index, device in enumerate(piece.devices):
-                    if rule.covers(device.id):
-                        more[index] = (*more.get(index, ()), rule.taint)
-            template = self._templates.of(piece, blocking_taints(piece, more))
+            template = self._templates.of(piece, blocking_taints(piece, self._rules.taints(piece)))
             found = self._slice_views[key] = SliceView(piece, template, self._slices.__len__)
         return found
 
@@ -218,13 +208,15 @@ class Inventory:
                 del self._node_pools[node]
         return touched
 
-    def _retaint(self, rule: DeviceTaintRule | None) -> Iterable[str]:
-        """Drop the views of the slices that a rule covers (None: of all slices)."""
+    def _retaint(self, rules: Sequence[DeviceTaintRule]) -> Iterable[str]:
+        """Drop the views of the slices that one of these rules covers."""
         touched: dict[str, None] = {}
-        for key, piece in self._slices.items():
-            if rule is None or any(rule.covers(device.id) for device in piece.devices):
-                self._slice_views.pop(key, None)
-                touched.update(dict.fromkeys(self.nodes(piece.pool)))
+        for pool, pieces in self._pools.items():
+            reaching = [rule for rule in rules if rule.reaches(pool)]
+            for key, piece in pieces.items() if reaching else ():
+                if any(rule.covers(device.id) for rule in reaching for device in piece.devices):
+                    self._slice_views.pop(key, None)
+                    touched.update(dict.fromkeys(self.nodes(pool)))
         return touched
 
 
