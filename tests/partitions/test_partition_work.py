@@ -98,6 +98,25 @@ def test_a_second_without_changes_costs_the_same_however_much_there_is(unanswere
     assert counts[1] < counts[0] + FEW
 
 
+def test_others_run_while_all_cards_are_looked_at() -> None:
+    """When an operator begins, or falls behind: what happens in between counts for the cards that are still to come."""
+    world = many(MANY * 6)
+    wanted = DynamicPartitions(world.clock)
+    looks = wanted.steps(world.snapshot)
+    for number in range(MANY * 6):
+        world.gone(CLAIMS, world.claim(f"c{number}"))
+    begun = {action.partition.spec.node_name for action in next(looks)}
+    assert 0 < len(begun) <= MANY * 3
+    late = max({f"n{number}" for number in range(MANY * 6)} - begun)
+    world.allocate(world.claim("another"), late, FIRST)
+    rest = [action for actions in looks for action in actions]
+    (handed,) = [each for each in rest if each.partition.spec.node_name == late]
+    assert isinstance(handed, SetHolder)
+    assert handed.holder is not None
+    assert handed.holder.name == "another"
+    assert len(begun) + len(rest) == MANY * 6
+
+
 def test_what_is_kept_warm_is_looked_for_until_there_is_room_for_it() -> None:
     """And on no card beyond, however many there are."""
     counts = []

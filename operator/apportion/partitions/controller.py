@@ -6,7 +6,7 @@ take turns in what is written about their partitions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import partial
@@ -151,30 +151,31 @@ class PartitionController:
                     async with asyncio.timeout(_IDLE):
                         await self._wake.wait()
                 self._wake.clear()
-                self._begin()
+                await self._begin()
         finally:
             await self._ongoing.end()
 
     async def act(self) -> None:
         """Do once all that is wanted and not yet there."""
-        self._begin()
+        await self._begin()
         await self._ongoing.finished()
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         """Begin all that is wanted, not yet there and not being done; of two things about one object the first."""
         self._begun.clear()
-        actions: list[Action] = self._dynamic.actions(self._snapshot, self._ongoing)
+        for number, actions in enumerate(self._dynamic.steps(self._snapshot, self._ongoing)):
+            self._start_all(actions)
+            if number:
+                await asyncio.sleep(0)
         # A plan is acted by until the next one, and a claim that got a partition since keeps it.
         planned = [*(action for plan in self._plans for action in plan.actions), *self._orphans]
-        actions += [
+        self._start_all(
             action
             for action in planned
             if not (isinstance(action, Delete) and in_use(action.partition, self._snapshot))
-        ]
+        )
         policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}
         self._compared = {uid: at for uid, at in self._compared.items() if uid in policies}
-        for action in actions:
-            self._start(action.partition.metadata.name, partial(self._in_turn, action))
         for plan in self._plans:
             for raw in plan.classes:
                 self._start(f"class/{raw['metadata']['name']}", partial(self._classes.write, raw, plan))
@@ -185,6 +186,10 @@ class PartitionController:
             self._start(policy.metadata.uid, partial(self._policy, policy))
         for partition in self._gone():
             self._start(partition.metadata.name, partial(self._let_go, partition))
+
+    def _start_all(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            self._start(action.partition.metadata.name, partial(self._in_turn, action))
 
     def _start(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         if key not in self._begun:

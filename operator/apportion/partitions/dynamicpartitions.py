@@ -7,6 +7,8 @@ room. Only cards of which something changed are looked at, and those whose actio
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
 
 import structlog
 
@@ -24,6 +26,8 @@ from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
 from apportion.partitions.opennodes import OpenNodes
 
 _log = structlog.get_logger()
+_AT_ONCE: Final = 128
+"""Cards that are looked at before others run: some hundredths of a millisecond each."""
 
 
 class DynamicPartitions:
@@ -35,6 +39,8 @@ class DynamicPartitions:
         self._open = OpenNodes()
         self._cursor = -1
         """How far the changes of cards were read."""
+        self._due: dict[DeviceId, None] = {}
+        """Cards to look at."""
         self._unfinished: dict[DeviceId, list[str]] = {}
         """Cards whose last look found something to do, and the names of the Partitions that it is about."""
         self._holders: dict[DeviceId, dict[str, Claim | None]] = {}
@@ -45,7 +51,11 @@ class DynamicPartitions:
         """Cards with a partition that was to be kept warm and could not be cut; it stays as long as its profile is kept warm."""
 
     def actions(self, snapshot: Snapshot, ongoing: Container[str] = ()) -> list[Action]:
-        """Return what to do about all partitions but those of layouts.
+        """Return all that `steps` yields."""
+        return [action for actions in self.steps(snapshot, ongoing) for action in actions]
+
+    def steps(self, snapshot: Snapshot, ongoing: Container[str] = ()) -> Iterator[list[Action]]:
+        """Yield what to do about all partitions but those of layouts, of a few cards each; others may run once that has begun.
 
         `ongoing`: names of Partitions about which something is being done; their cards are looked at again if they change, or afterwards.
         """
@@ -58,19 +68,25 @@ class DynamicPartitions:
         cards = {*changed, *self._spoilt}
         cards.update(card_of(each) for name in opened | closed for each in snapshot.devices.on_node(name))
         cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
-        found: list[Action] = []
-        for card in cards:
-            todo = list(self._look(card, snapshot))
-            self._unfinished.pop(card, None)
-            if todo:
-                self._unfinished[card] = [action.partition.metadata.name for action in todo]
-            found += todo
-        found += [Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)]
+        self._due |= dict.fromkeys(cards)
+        while self._due:
+            found: list[Action] = []
+            for card in tuple(islice(self._due, _AT_ONCE)):
+                del self._due[card]
+                todo = list(self._look(card, snapshot))
+                self._unfinished.pop(card, None)
+                if todo:
+                    self._unfinished[card] = [action.partition.metadata.name for action in todo]
+                found += todo
+            yield found
+        last: list[Action] = [
+            Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)
+        ]
         for created in self._warm_up(cards, snapshot):
             card = snapshot.devices.card(device_of(created.partition))
             self._unfinished.setdefault(card, []).append(created.partition.metadata.name)
-            found.append(created)
-        return found
+            last.append(created)
+        yield last
 
     def short(self) -> dict[str, int]:
         """Return how many partitions are missing for the warm counts that no card has room for, by profile."""
