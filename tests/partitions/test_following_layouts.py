@@ -76,7 +76,7 @@ class Following:
         self.world.node("n0", zone="a")
         self.world.layout(*WANTED[0], name="a")
         show_cut(self.world, layout_plans(self.world.snapshot, Programs())[0])
-        self.planner = LayoutPlanner(self.world.snapshot, Programs())
+        self.planner = LayoutPlanner(self.world.snapshot, Programs(), at_once=1)
         self._holds = LayoutHolds(self.world.snapshot)
 
     def plans(self) -> list[LayoutPlan]:
@@ -195,10 +195,13 @@ def is_unsettled(partition: Partition, devices: DeviceIndex) -> bool:
 @settings(max_examples=300)
 @given(STEPS)
 def test_plans_that_follow_are_those_made_anew(happening: list[tuple[Any, ...]]) -> None:
-    """Whatever came and went before."""
+    """Whatever came and went before, and while cards were looked at."""
     following = Following()
     for step in happening:
+        looks = following.planner.steps()
+        next(looks, None)
         following.step(*step)
+        next(looks, None)
         snapshot = following.world.snapshot
         anew = [said(each) for each in layout_plans(snapshot, Programs())]
         assert [said(each) for each in following.plans()] == anew
@@ -247,3 +250,20 @@ def test_a_layout_that_works_nowhere_keeps_no_other_from_a_place() -> None:
     assert "odd" in str(broken.broken)
     assert not broken.reserved
     assert {(each.pool, each.name) for each in sound.reserved} == {("n0", HALF), ("n1", HALF)}
+
+
+def test_a_node_may_change_while_its_cards_are_looked_at() -> None:
+    """All of them are looked at again."""
+    world = cards("n0")
+    world.card("n0", "gpu-1")
+    world.node("n0", zone="a")
+    world.layout(*WANTED[0], name="a", nodeSelector={"matchLabels": {"zone": "a"}})
+    planner = LayoutPlanner(world.snapshot, Programs(), at_once=1)
+    looks = planner.steps()
+    next(looks)
+    next(looks)
+    world.node("n0", zone="b")
+    for _ in looks:
+        pass
+    (plan,) = planner.plans()
+    assert (plan.desired, plan.reserved) == (set(), [])

@@ -24,8 +24,8 @@ from apportion.partitions.layoutclasses import Offered, check_names, classes
 from apportion.partitions.layoutplaces import holder_of
 from apportion.partitions.layouts import LayoutPlan, allowed_nodes, unselected
 
-_AT_ONCE: Final = 32
-"""Cards that are looked at before others run: a quarter of a millisecond each."""
+AT_ONCE: Final = 32
+"""Cards; a quarter of a millisecond each."""
 
 
 @dataclass(slots=True)
@@ -63,9 +63,11 @@ class _Seen:
 class LayoutPlanner:
     """Follows layouts, cards and their nodes."""
 
-    def __init__(self, snapshot: Snapshot, programs: Programs) -> None:
+    def __init__(self, snapshot: Snapshot, programs: Programs, at_once: int = AT_ONCE) -> None:
+        """`at_once`: cards that are looked at before others run."""
         self._snapshot = snapshot
         self._programs = programs
+        self._at_once = at_once
         self._layouts: tuple[PartitionLayout, ...] = ()
         """Older ones first: a younger layout gets what they leave."""
         self._of: dict[str, _Cards] = {}
@@ -86,7 +88,7 @@ class LayoutPlanner:
         """Look at the cards of which something changed; yields where others may run."""
         while self._read():
             for number, card in enumerate(tuple(self._due), 1):
-                if number % _AT_ONCE == 0:
+                if number % self._at_once == 0:
                     yield
                 self._forget(card)
                 self._look(card)
@@ -214,7 +216,8 @@ class LayoutPlanner:
             self._seen[where] = _Seen(name, offered, tuple(including), tuple(selecting))
         if name:
             self._on_node.setdefault(name, {})[where] = None
-            self._labels[name] = node.labels if node is not None else None
+            # What other cards of the node were looked at with stays, so that these are looked at again.
+            self._labels.setdefault(name, node.labels if node is not None else None)
 
     # Planning. ------------------------------------------------------------------------------------------------
 
