@@ -59,6 +59,25 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
         assert _names(followed.actions(world.snapshot)) == _names(fresh)
 
 
+def test_a_warm_partition_goes_where_room_was_when_another_card_had_it_too() -> None:
+    """Two cards get room at once, and the one that was chosen loses it before the partition is there."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    for node in NODES:
+        world.node(node)
+        world.card(node)
+    whole = [world.allocate(world.claim(f"whole-{node}"), node, "gpu-0") for node in NODES]
+    world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 1}]})
+    followed = DynamicPartitions(world.clock)
+    assert followed.actions(world.snapshot) == []
+    for claim in whole:
+        world.gone(CLAIMS, claim)
+    (first,) = followed.actions(world.snapshot)
+    world.allocate(world.claim("again"), first.partition.spec.node_name, "gpu-0")
+    (second,) = followed.actions(world.snapshot)
+    assert {each.partition.spec.node_name for each in (first, second)} == set(NODES)
+
+
 def test_a_warm_partition_goes_where_room_came_while_none_was_missing() -> None:
     """Once all were there, every card may have room again."""
     world = ObservedCluster()

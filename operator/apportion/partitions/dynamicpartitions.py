@@ -156,6 +156,7 @@ class DynamicPartitions:
                 if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
                     taken.add(name)
                     left[part.profile] -= 1
+                    self._full.discard(part.profile)  # other cards that changed may have room, too
                     yield from _create(part, card.node, Origin.WARM, None)
         if everywhere:
             self._full = {profile for profile, count in left.items() if count > 0}
