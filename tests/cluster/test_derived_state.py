@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.allocator.facts.taintrules import TaintRules
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.state import State
 from apportion.cel import Programs
@@ -242,6 +243,8 @@ def plain(value: Any) -> Any:
     match value:
         case Slice():
             return value.uid, value.version
+        case TaintRules():
+            return plain(vars(value))
         case Mapping():
             rows = {key: plain(each) for key, each in value.items()}
             return {key: each for key, each in rows.items() if each}

@@ -52,7 +52,7 @@ class BrokenPools:
             self._nodes[new] += 1
             if new not in self._known:
                 number = self._known[new] = next(self._numbers)
-                heappush(self._due, (self._clock() + (PATIENCE if new.incomplete else 0.0), number, new))
+                heappush(self._due, (self._clock() + (0.0 if new.slice else PATIENCE), number, new))
 
     def due(self) -> Iterator[Finding]:
         """Yield what is to be told now: what came first, first. The rest is due in the next passes."""

@@ -241,7 +241,7 @@ def network_taken(recorder: Recorder, pod: Pod, claim: Claim, other: Pod) -> Non
 def broken_pool(recorder: Recorder, finding: Finding) -> None:
     """A pool lacks slices, its slices contradict each other, or a device has a negative amount: they are not allocated."""
     for name, uid in finding.slices:
-        text = f"ResourceSlice {name}: {finding.field}: {finding.reason}"
+        text = f"ResourceSlice {finding.slice or name}: {finding.field}: {finding.reason}"
         recorder.warning(About(SLICES, name, uid), "BrokenPool", text)
 
 

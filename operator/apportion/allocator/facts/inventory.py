@@ -24,16 +24,16 @@ class Finding:
 
     pool: PoolId
     slices: tuple[tuple[str, str], ...]
-    """Names and UIDs of the slices that it is about: the one that is invalid, or all that are there of a pool that lacks some."""
+    """Names and UIDs of the slices that it concerns: all that there are of a pool that is not used, else the one with the device."""
     field: str
     reason: str
-    incomplete: bool = False
-    """Whether slices are missing: they may be on their way, because a driver publishes one after the other."""
+    slice: str = ""
+    """The name of the one that has the error; empty where slices are missing: they may be on their way, because a driver publishes one after the other."""
 
     @property
     def object(self) -> str:
-        """The pool, and the slice if one is invalid."""
-        return f"pool {self.pool}" if self.incomplete else f"pool {self.pool}, slice {self.slices[0][0]}"
+        """The pool, and the slice that has the error."""
+        return f"pool {self.pool}, slice {self.slice}" if self.slice else f"pool {self.pool}"
 
 
 class Inventory:
@@ -69,7 +69,8 @@ class Inventory:
         """Remove a node; its slices stay."""
         if self.nodes_known.pop(name, None) is None:
             return ()
-        self._unexamined.add(name)
+        # That its errors are over is to be seen; of others nothing is kept.
+        (self._unexamined.add if name in self._findings else self._unexamined.discard)(name)
         return (name,)
 
     def put_slice(self, piece: Slice) -> Iterable[str]:
@@ -171,14 +172,14 @@ class Inventory:
     def _examined(self, name: str) -> Iterator[Finding]:
         """Yield the errors of a node's pools."""
         for pool in self.pools(name):
+            there = self._pools[pool.id].values() if pool.incomplete or pool.invalid else ()
+            slices = tuple(sorted((piece.name, piece.uid) for piece in there))
             if pool.incomplete:
                 reason = "not all slices of the newest generation are there yet, and can be read"
-                there = tuple(sorted((piece.name, piece.uid) for piece in self._pools[pool.id].values()))
-                yield Finding(pool.id, there, "spec.pool.resourceSliceCount", reason, incomplete=True)
+                yield Finding(pool.id, slices, "spec.pool.resourceSliceCount", reason)
             elif pool.invalid:
-                name, _, field = pool.field.partition(": ")
-                uid = next(piece.uid for piece in self._pools[pool.id].values() if piece.name == name)
-                yield Finding(pool.id, ((name, uid),), field, pool.invalid)
+                piece_name, _, field = pool.field.partition(": ")
+                yield Finding(pool.id, slices, field, pool.invalid, piece_name)
             for one in pool.slices:
                 yield from self._closed(one)
 
@@ -188,7 +189,8 @@ class Inventory:
             device = piece.devices[index]
             field, _, amount = negative(device).partition(": ")
             reason = f"device {device.name}: {amount} is negative; the device is not allocated"
-            yield Finding(piece.pool, ((piece.name, piece.uid),), f"spec.devices[{index}].{field}", reason)
+            where = f"spec.devices[{index}].{field}"
+            yield Finding(piece.pool, ((piece.name, piece.uid),), where, reason, piece.name)
 
     def _take_out(self, key: str, former: Slice) -> Iterable[str]:
         touched = tuple(self.nodes(former.pool))
