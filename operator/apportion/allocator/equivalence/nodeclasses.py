@@ -149,13 +149,12 @@ class NodeClasses:
         return agree(self.per_node, self.compared, attributes)
 
     def compare(self, attributes: Iterable[str]) -> None:
-        """Add compared attributes. This may start a new generation."""
-        fresh = frozenset(attributes) - self.compared
-        if not fresh:
-            return
-        full = len(self.compared) + len(fresh) > MOST_COMPARED
-        self.compared = (self._compared_always if full else self.compared) | fresh
-        if full or not fresh.isdisjoint(self.per_node):
+        """Add compared attributes, as far as they are per-node ones. This may start a new generation."""
+        # Others are equal on all nodes of a class, or nobody has them: a tenant may name as many as it likes.
+        fresh = self.per_node.intersection(attributes) - self.compared
+        if fresh:
+            full = len(self.compared) + len(fresh) > MOST_COMPARED
+            self.compared = (self._compared_always if full else self.compared) | fresh
             self._void()
 
     def of(self, view: NodeView) -> NodeClass:
