@@ -5,7 +5,9 @@ from apportion.allocator.nodeanswers import AT_ONCE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.reservations import REPLANNED
+from apportion.scheduling.pace import AT_ONCE as PACE
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.reserving import Reserving
@@ -50,6 +52,12 @@ async def test_a_plan_asks_about_some_nodes_at_once(unanswered: Client) -> None:
     longest = longest_step(made.cycle, decide)
     assert made.reserved == {"head": (["n000"], 3 * 3600)}
     assert longest <= AT_ONCE + 1
+
+
+async def test_a_pass_looks_at_some_of_all_claims_at_once(unanswered: Client) -> None:
+    """When an operator begins to act, to see which node's devices become free when."""
+    made = _waiting(unanswered)
+    assert longest_step(made.cycle, NodeEndings._look) <= PACE
 
 
 async def test_devices_that_come_free_while_it_is_planned_count(unanswered: Client) -> None:

@@ -66,9 +66,10 @@ class GroupDecider:
 
     def begin_reservations(
         self, gone: Collection[str], came: Collection[WaitingDemand], groups: Iterable[WaitingGroup]
-    ) -> None:
-        """Start a pass of the reservations (as their `begin`); none stays behind which others of a cohort would wait."""
+    ) -> Iterator[None]:
+        """Start a pass of the reservations (as their `begin`); none stays behind which others of a cohort would wait. Yields where others may run."""
         reservations, quotas = self._decider.reservations, self._decider.quotas
+        yield from reservations.nodes.steps()
         reservations.begin(gone, came, groups, self._pauses.skips)
         ahead: list[WaitingDemand] = []
         for each in tuple(reservations.reserved):

@@ -187,7 +187,7 @@ class QueueWalk:
         refusals.forget(former.keys() - {group.key for group in groups})
         refusals.doubt(each.key for each in groups if former.get(each.key, each.demands) != each.demands)
         self.groups = groups
-        self._group_decider.begin_reservations(gone, came, groups)
+        yield from self._group_decider.begin_reservations(gone, came, groups)
         waiting = [*queue, *(demands[0] for demands in alike)]
         if self._reached.issuperset(map(key_of, waiting)):
             self._reached = frozenset()

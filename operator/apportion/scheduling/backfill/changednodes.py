@@ -35,6 +35,10 @@ class ChangedNodes:
         """The same of what others changed."""
         return self._others.end
 
+    def steps(self) -> Iterator[None]:
+        """Look at the claims that changed, so that `follow` takes a moment; yields where others may run."""
+        return self._endings.steps()
+
     def begin(self) -> set[str] | None:
         """Start a pass; returns the nodes that others changed since the former one began, None: any may have."""
         self.follow()

@@ -5,7 +5,7 @@ which a pod runs longer than it declared.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,6 +18,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
+from apportion.scheduling.pace import Changed
 from apportion.scheduling.podneeds import total
 
 _Name: TypeAlias = tuple[str, str]
@@ -61,6 +62,9 @@ class NodeEndings:
         self._snapshot = snapshot
         self._cursor = -1
         """How far the changes of claims were read."""
+        self._changed = Changed[_Name]()
+        self._touched = set[str]()
+        """Nodes where something changed since the former `follow`."""
         self._places: dict[_Name, tuple[str, str]] = {}
         """UID and node of each claim that has devices of one node, assumed ones included."""
         self._on_node: dict[str, dict[str, None]] = {}
@@ -75,16 +79,20 @@ class NodeEndings:
         self._exceeded: set[_Name] = set()
         """The claims of which a pod does."""
 
-    def follow(self) -> set[str]:
-        """Look at the claims that changed; returns the nodes where devices or pods with devices changed."""
+    def steps(self) -> Iterator[None]:
+        """Look at the claims that changed, so that `follow` takes a moment; yields where others may run."""
         snapshot = self._snapshot
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         if changed is None:
             changed = [*self._places, *((each.namespace, each.name) for each in snapshot.claims.values())]
-        touched: set[str] = set()
-        for name in dict.fromkeys(changed):
-            touched |= self._look(name)
-        slices, self._slices = self._slices, snapshot.slice_epoch
+        yield from self._changed.steps(changed, self._look)
+
+    def follow(self) -> set[str]:
+        """Look at the claims that changed; returns the nodes where devices or pods with devices changed."""
+        for _ in self.steps():
+            pass
+        touched, self._touched = self._touched, set()
+        slices, self._slices = self._slices, self._snapshot.slice_epoch
         for node in touched if slices == self._slices else tuple(self._kept):
             self._kept.pop(node, None)
         return touched
@@ -143,14 +151,13 @@ class NodeEndings:
                 self._exceeded.add(name)
         return frozenset(namespace for namespace, _ in self._exceeded)
 
-    def _look(self, name: _Name) -> set[str]:
+    def _look(self, name: _Name) -> None:
         before = self._places.pop(name, None)
         self._promises.pop(name, None)
         self._exceeded.discard(name)
-        touched = set[str]()
         if before is not None:
             uid, node = before
-            touched.add(node)
+            self._touched.add(node)
             del self._on_node[node][uid]
             if not self._on_node[node]:
                 del self._on_node[node]
@@ -159,12 +166,11 @@ class NodeEndings:
         if claim is not None and allocation is not None and allocation.node is not None:
             self._places[name] = claim.uid, allocation.node
             self._on_node.setdefault(allocation.node, {})[claim.uid] = None
-            touched.add(allocation.node)
+            self._touched.add(allocation.node)
             running = [pod for pod in self._snapshot.users(claim) if pod.started and not pod.finished]
             at = min([pod.runtime.exceeded(seconds(pod.started)) for pod in running], default=math.inf)
             if at < math.inf:
                 self._promise(name, at)
-        return touched
 
     def _promise(self, name: _Name, at: float) -> None:
         self._promises[name] = at
