@@ -116,22 +116,22 @@ BROKEN = {
             device_slice("broken-a", DRIVER, DEVICE, pool={"name": "broken", "resourceSliceCount": 2}),
             device_slice("broken-b", DRIVER, DEVICE, pool={"name": "broken", "resourceSliceCount": 2}),
         ],
-        ["spec.devices[0].name", "one", "twice"],
+        ["broken-b", "spec.devices[0].name", "one", "twice"],
     ),
     "unknown counters": (
         [device_slice("broken-a", DRIVER, NEEDY, pool={"name": "broken"})],
-        ["spec.devices[0].consumesCounters", "absent"],
+        ["broken-a", "spec.devices[0].consumesCounters", "absent"],
     ),
     "incomplete": (
         [device_slice("broken-a", DRIVER, DEVICE, pool={"name": "broken", "resourceSliceCount": 2})],
-        ["spec.pool.resourceSliceCount", "not all slices"],
+        ["broken-a", "spec.pool.resourceSliceCount", "not all slices"],
     ),
 }
 
 
 @pytest.mark.parametrize("flaw", BROKEN)
 async def test_broken_slices(installation: Installation, team: Tenant, flaw: str) -> None:
-    """The pool is left out, and an Event on its slice says why; the same class's other pools go on."""
+    """The pool is left out, and an Event on its slices says why, and which has the error; the same class's other pools go on."""
     slices, words = BROKEN[flaw]
     own = device_class("broken", f'device.driver == "{DRIVER}"')
     good = device_slice("sound", DRIVER, {"name": "sound"})
@@ -140,7 +140,7 @@ async def test_broken_slices(installation: Installation, team: Tenant, flaw: str
         # Nobody plays this driver's plugin: what counts is the allocation.
         await team.make(pod("hopeful", "hopeful", schedulerName="nobody"))
 
-        await team.event("broken-a", "BrokenPool", "broken-a", *words)
+        await team.event("broken-a", "BrokenPool", *words)
         await team.event("hopeful", "NotAllocated")
         await served_beside(team)
         before = devices(await team.claim("hopeful"))
