@@ -6,13 +6,12 @@ from typing import Final
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.cluster.kinds import CLAIMS, NODES, PODS, POLICIES, QUOTAS, SLICES
+from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
 from tests.observedcluster import GPU, Json, ObservedCluster
-from tests.quota.tenants import quota
 
 CARD = DeviceId(GPU, "n1", "gpu-0")
 _ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -21,13 +20,6 @@ _SPREAD = {
     "topologyKey": "zone",
     "whenUnsatisfiable": "DoNotSchedule",
     "labelSelector": {"matchLabels": {"app": "a"}},
-}
-CONDITION: Final = {
-    "type": "Resolved",
-    "status": "True",
-    "reason": "Found",
-    "message": "",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
 }
 _GATED: Final[Json] = {"spec": {"schedulingGates": [{"name": GATE}]}}
 PARTS: Final[dict[str, Json]] = {
@@ -187,22 +179,6 @@ def test_heartbeats_of_nodes_wake_nobody() -> None:
     assert (world.wakes, world.snapshot.retry_epoch) == (wakes, epoch)
     raw["spec"] = {"unschedulable": True}
     world.see(NODES, raw)
-    assert world.wakes > wakes
-
-
-def test_a_status_of_a_policy_or_quota_is_no_news() -> None:
-    """The operator writes them up to once a second: what depends on policies is not looked at anew each time."""
-    world = ObservedCluster()
-    world.device_class("gpu")
-    policy, own_quota = world.policy(strategy="Pack"), quota(world, "q")
-    managed, wakes, epoch = world.snapshot.managed, world.wakes, world.snapshot.retry_epoch
-    for kind, raw in ((POLICIES, policy), (QUOTAS, own_quota)):
-        world.see(kind, raw | {"status": {"conditions": [CONDITION]}})
-        assert world.snapshot.managed is managed
-        assert (world.wakes, world.snapshot.retry_epoch) == (wakes, epoch)
-    world.policy(strategy="Spread")
-    assert world.snapshot.managed is not managed
-    assert world.snapshot.retry_epoch > epoch
     assert world.wakes > wakes
 
 

@@ -59,8 +59,8 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
         assert _names(followed.actions(world.snapshot)) == _names(fresh)
 
 
-def test_a_warm_partition_goes_where_room_was_when_another_card_had_it_too() -> None:
-    """Two cards get room at once, and the one that was chosen loses it before the partition is there."""
+def without_room() -> tuple[ObservedCluster, list[Any], DynamicPartitions]:
+    """Return cards that claims have whole, these claims, and who has looked in vain for room for a partition that is to be kept warm."""
     world = ObservedCluster()
     world.device_class("gpu")
     for node in NODES:
@@ -70,6 +70,12 @@ def test_a_warm_partition_goes_where_room_was_when_another_card_had_it_too() -> 
     world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 1}]})
     followed = DynamicPartitions(world.clock)
     assert followed.actions(world.snapshot) == []
+    return world, whole, followed
+
+
+def test_a_warm_partition_goes_where_room_was_when_another_card_had_it_too() -> None:
+    """Two cards get room at once, and the one that was chosen loses it before the partition is there."""
+    world, whole, followed = without_room()
     for claim in whole:
         world.gone(CLAIMS, claim)
     (first,) = followed.actions(world.snapshot)
@@ -80,15 +86,7 @@ def test_a_warm_partition_goes_where_room_was_when_another_card_had_it_too() -> 
 
 def test_a_warm_partition_goes_where_room_came_while_none_was_missing() -> None:
     """Once all were there, every card may have room again."""
-    world = ObservedCluster()
-    world.device_class("gpu")
-    for node in NODES:
-        world.node(node)
-        world.card(node)
-    whole = [world.allocate(world.claim(f"whole-{node}"), node, "gpu-0") for node in NODES]
-    world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 1}]})
-    followed = DynamicPartitions(world.clock)
-    assert followed.actions(world.snapshot) == []
+    world, whole, followed = without_room()
     world.gone(CLAIMS, whole[0])
     _carry_out(world, followed.actions(world.snapshot))
     world.gone(CLAIMS, whole[1])
