@@ -1,6 +1,6 @@
 """When Python's garbage collector runs: a full pass over a large cluster's objects takes longer than a claim may wait.
 
-In: calls while no claim waits. Out: nothing; memory of reference cycles is freed. Passes over few young objects still run at
+In: calls while no claim waits, and while claims do. Out: nothing; memory of reference cycles is freed. Passes over few young objects still run at
 any time; they take some milliseconds at most.
 """
 
@@ -12,8 +12,8 @@ YOUNG = 4_000
 claim in a hundred meets one."""
 
 AGED = 250
-"""Young collections after which the middle generation is collected too. A claim that meets this pass waits half a second, so
-it happens only in an operator that is never idle."""
+"""Young collections after which the middle generation is collected too, if nobody has done it before (`FEW`): a claim that meets this pass
+may wait half a second."""
 
 NEVER = 1 << 30
 
@@ -22,6 +22,12 @@ EVERY = 60.0
 
 WHOLE = 3600.0
 """Seconds between passes over everything."""
+
+FEW = 25
+"""Young collections after which a busy operator collects the middle generation: what survived them takes some 40 ms, that of `AGED` ten times as long."""
+
+LATEST = 600.0
+"""Seconds after which a busy operator collects the objects that are new all the same: garbage that outlived both generations would fill the memory else."""
 
 
 @dataclass(slots=True)
@@ -54,9 +60,19 @@ class Collector:
         if now - self._whole >= WHOLE:
             self._pass(now)
         elif now - self._new >= EVERY:
-            gc.collect()
-            gc.freeze()
-            self._new = now
+            self._collect_new(now)
+
+    def busy(self, now: float) -> None:
+        """Collect few objects, now and then those that are new; called about once a second while claims wait."""
+        if now - self._new >= LATEST:
+            self._collect_new(now)
+        elif gc.get_count()[1] >= FEW:
+            gc.collect(1)
+
+    def _collect_new(self, now: float) -> None:
+        gc.collect()
+        gc.freeze()
+        self._new = now
 
     def _pass(self, now: float) -> None:
         gc.unfreeze()

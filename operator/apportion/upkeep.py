@@ -33,6 +33,8 @@ async def upkeep(state: State, age: Callable[[], float], *, loaded: Awaitable[ob
             if age() >= _REST:
                 state.settle()
                 collector.quiet(time.monotonic())
+            else:
+                collector.busy(time.monotonic())
     except Exception:  # noqa: BLE001 - claims are served without it, only later; Python collects by itself then
         _log.exception("upkeep.defect")
     finally:

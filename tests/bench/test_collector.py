@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from apportion.collector import NEVER, Collector
+from apportion.collector import FEW, LATEST, NEVER, YOUNG, Collector
 
 pytestmark = pytest.mark.slow
 
@@ -81,3 +81,36 @@ def test_full_collections_run_only_at_quiet_moments() -> None:
         assert old() is not None
         collector.quiet(4700.0)
         assert old() is None
+
+
+def test_a_busy_operator_collects_few_objects_at_a_time_and_new_ones_now_and_then() -> None:
+    """It is never quiet; garbage that outlived the young generations would fill its memory."""
+    passes: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            passes.append(info["generation"])
+
+    collector = Collector()
+    with restored():
+        collector.take_over(1000.0)
+        gc.callbacks.append(note)
+        try:
+            collector.busy(1001.0)
+            assert 1 not in passes
+            kept = [[number] for number in range((FEW + 1) * YOUNG)]
+            collector.busy(1002.0)
+            assert passes.count(1) == 1
+            collector.busy(1003.0)
+            assert passes.count(1) == 1
+            gc.disable()
+            garbage = ref(Garbage())
+            gc.collect(1)
+            collector.busy(1000.0 + LATEST - 1.0)
+            assert 2 not in passes
+            collector.busy(1000.0 + LATEST)
+            assert passes.count(2) == 1
+            assert garbage() is None
+        finally:
+            gc.callbacks.remove(note)
+    assert len(kept) == (FEW + 1) * YOUNG

@@ -57,15 +57,16 @@ def wait(
     count: int = 1,
     priority: int = 0,
     at: int = 0,
-) -> None:
-    """Let a pod with a claim of its name wait in a namespace; without requests it asks for so many GPUs. `at`: seconds, its age."""
+) -> Json:
+    """Let a pod with a claim of its name wait in a namespace, and return the claim; without requests it asks for so many GPUs. `at`: seconds, its age."""
     created = f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"
     metadata = {"name": name, "namespace": team, "creationTimestamp": created}
     wanted = [*requests] or [request("gpu", count=count)]
-    world.see(CLAIMS, {"metadata": dict(metadata), "spec": {"devices": {"requests": wanted}}})
+    claim = world.see(CLAIMS, {"metadata": dict(metadata), "spec": {"devices": {"requests": wanted}}})
     spec: Json = {"resourceClaims": [{"name": "c", "resourceClaimName": name}], "priority": priority}
     spec["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "10m"}}}]
     world.see(PODS, {"metadata": dict(metadata), "spec": spec})
+    return claim
 
 
 def leave(world: ObservedCluster, team: str, name: str) -> None:

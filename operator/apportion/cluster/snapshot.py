@@ -87,7 +87,7 @@ class Snapshot:
         self.ended = EndedAllocations(self.pods)
         self.prepared = PreparedIndex()
         self.volumes = VolumeIndex()
-        self.quota_index = QuotaIndex(store.of(kinds.NAMESPACES), store.of(kinds.QUOTAS))
+        self.quota_index = QuotaIndex(store.of(kinds.QUOTAS))
         self._wake, self._wake_later = wake, wake_later or wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()

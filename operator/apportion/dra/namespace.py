@@ -12,6 +12,7 @@ class Namespace:
     """One namespace."""
 
     name: str
+    uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -20,5 +21,6 @@ class Namespace:
         metadata = reading.table(raw, "metadata")
         return cls(
             name=reading.text(metadata, "name", at="metadata", default=""),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
             labels=dict(reading.table(metadata, "labels", at="metadata")),
         )

@@ -5,7 +5,7 @@ devices, or, where a quota changes, the different kinds of devices that its name
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from apportion.api.quota import AcceleratorQuota
 from apportion.quota.charge import Charge
@@ -23,8 +23,6 @@ class Usage:
         """By name of the quota."""
         self._of: dict[str, QuotaUse] = {}
         """By namespace."""
-        self._reclaiming: dict[str, Sequence[QuotaUse]] = {}
-        """By cohort, as far as somebody asked since a use changed."""
         self.version = 0
         """Grows whenever the use of a quota changes."""
         self.selections: frozenset[Selection] = frozenset()
@@ -36,14 +34,6 @@ class Usage:
     def of(self, namespace: str) -> QuotaUse | None:
         """Return the use of a namespace's quota; None: it has none."""
         return self._of.get(namespace)
-
-    def reclaiming(self, cohort: str) -> Sequence[QuotaUse]:
-        """Return the uses of a cohort's quotas that leave some of their guarantee."""
-        found = self._reclaiming.get(cohort)
-        if found is None:
-            uses = self._quotas.values()
-            found = self._reclaiming[cohort] = [each for each in uses if each.may_reclaim(cohort)]
-        return found
 
     def charged(self) -> Iterator[tuple[str, QuotaUse | None, tuple[Charge, ...]]]:
         """Yield what is charged, by key, with the quota of its namespace."""
@@ -77,7 +67,7 @@ class Usage:
             self._of.update(dict.fromkeys(own, known))
         uses = self._quotas.values()
         self.selections = frozenset(resource.selection for use in uses for resource in use.resources)
-        self._note_change()
+        self.version += 1
 
     def _counted(self, quota: AcceleratorQuota, namespaces: frozenset[str]) -> QuotaUse:
         made = QuotaUse(quota, namespaces)
@@ -98,8 +88,4 @@ class Usage:
         use = self._of.get(namespace)
         if use is not None:
             use.add(charges, sign)
-            self._note_change()
-
-    def _note_change(self) -> None:
-        self.version += 1
-        self._reclaiming.clear()
+            self.version += 1

@@ -4,7 +4,7 @@ In: charges that come and go. Out: what is left under the limits, what is borrow
 Dominant share: Ghodsi et al., "Dominant Resource Fairness", NSDI 2011, of what is beyond the guarantee.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -86,23 +86,17 @@ class QuotaUse:
         rows = zip(self.resources, self.used, asked, strict=True)
         return [one for one, used, more in rows if more and used + more > one.guaranteed]
 
-    def may_take(self, asked: Amounts, others: Collection[Resource]) -> bool:
-        """Say whether this stays within the guarantee, and may take what counts in these resources of another quota.
+    def takeable(self, asked: Amounts) -> list[Resource]:
+        """Return the resources in which this may count, as far as it stays within the guarantee; none where it does not.
 
         Where nothing is known of it, it may be whatever is left of a guarantee.
         """
         if not self.within_guarantee(asked):
-            return False
+            return []
         rows = [*zip(self.resources, self.used, asked, strict=True)]
-        mine = [one for one, _, more in rows if more] or [
+        return [one for one, _, more in rows if more] or [
             one for one, used, _ in rows if used < one.guaranteed
         ]
-        return any(one.overlaps(other) for one in mine for other in others)
-
-    def may_reclaim(self, cohort: str) -> bool:
-        """Say whether it is of a cohort, and some of what is guaranteed to it is not used."""
-        rows = zip(self.resources, self.used, strict=True)
-        return self.quota.spec.cohort == cohort and any(used < one.guaranteed for one, used in rows)
 
     @property
     def reclaims(self) -> bool:

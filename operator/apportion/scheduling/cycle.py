@@ -138,7 +138,7 @@ class Cycle:
         self._autoscaling = Autoscaling(
             snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
         )
-        self.quotas.is_hopeless = self._autoscaling.is_hopeless
+        self.quotas.claimants.is_hopeless = self._autoscaling.is_hopeless
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)

@@ -192,7 +192,7 @@ class QueueWalk:
         if self._reached.issuperset(map(key_of, waiting)):
             self._reached = frozenset()
         turns = Turns(self._snapshot.managed, quotas.cohorts())
-        turns.fill(queue, alike, self._reached)
+        yield from turns.fill(queue, alike, self._reached)
         return turns, waiting
 
     def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> Generator[None, None, bool]:

@@ -7,7 +7,7 @@ one has its turn only if the one before it was not refused for that shape.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from typing import TypeAlias
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, key_of
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.cohort import Cohort, Cohorts
 from apportion.scheduling.waiting import WaitingDemand, place_of, priority_of
 
@@ -105,15 +106,17 @@ class Turns:
 
     def fill(
         self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]], later: frozenset[str]
-    ) -> None:
-        """Add all of these; those whose keys are `later` come after all others."""
+    ) -> Iterator[None]:
+        """Add all of these, those whose keys are `later` after all others; yields where others may run."""
+        pace = Pace()
         for each in queue:
-            self.add(
-                each,
-                later=key_of(each) in later,
-            )
+            self.add(each, later=key_of(each) in later)
+            if pace.rests():
+                yield
         for demands in alike:
             self.add_alike(demands, later=demands[0].key in later)
+            if pace.rests():
+                yield
 
     def pop(self) -> Queued:
         """Return the next one; raises IndexError if there is none."""

@@ -4,14 +4,16 @@ In: demands and groups that were refused. Out: those that waited long enough (`q
 equal priority namespaces take turns, each with its oldest (ADR 14); by age alone where the policy says `queue.order: FIFO`.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from apportion.api.policy import Queue, QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import WaitingDemand, priority_of
 
 Head: TypeAlias = WaitingDemand | WaitingGroup
@@ -32,22 +34,58 @@ def queue_of(head: Head, managed: ManagedClasses) -> Queue:
     return managed.policy(members_of(head)[0].claims[0]).queue
 
 
-def heads(waiting: Iterable[Head], managed: ManagedClasses, now: float) -> list[Head]:
-    """Return those that have waited long enough for devices to be reserved for them, the first of the queue first.
+@dataclass(slots=True)
+class _Line:
+    """Those of one priority and namespace, of which each has its turn after the one before it; under a FIFO policy one by itself."""
 
-    `waiting`: those that were refused. `now`: seconds since 1970.
+    left: list[tuple[str, str, Head]]
+    """When they came, their keys, themselves; the first at the end."""
+    turn: int = 0
+
+
+def waited_enough(head: Head, managed: ManagedClasses, now: float) -> bool:
+    """Say whether one has waited long enough for devices to be reserved for it. `now`: seconds since 1970."""
+    first, queue = members_of(head)[0], queue_of(head, managed)
+    return bool(queue.most_reserved) and now - seconds(first.since) >= queue.reserve_after.total_seconds()
+
+
+def heads(
+    waiting: Iterable[Head],
+    managed: ManagedClasses,
+    now: float,
+    may_have: Callable[[Head], bool],
+    planned: Mapping[str, float],
+) -> Iterator[Head | None]:
+    """Yield those that have waited long enough for devices to be reserved for them, the first of the queue first, and None where others may run.
+
+    `may_have`: whether nothing is against a reservation for one that has none: nobody else takes a turn; who is not reached is not asked about.
+    `planned`: by key, when the reservations were planned that there are: their heads come last, the one that was planned the longest ago first.
+    `now`: seconds since 1970.
     """
-    rows: list[tuple[int, str, str, Head]] = []
+    pace, lines, reserved = Pace(), dict[tuple[int, str, str], _Line](), list[Head]()
     for each in waiting:
-        first, queue = members_of(each)[0], queue_of(each, managed)
-        if queue.most_reserved and now - seconds(first.since) >= queue.reserve_after.total_seconds():
-            rows.append((-priority_of(first, managed), first.since, first.key, each))
-    turns: Counter[tuple[int, str]] = Counter()
-    ordered: list[tuple[tuple[int, int, str, str], Head]] = []
-    for priority, since, key, each in sorted(rows, key=lambda row: row[:3]):
-        turn = 0
-        if queue_of(each, managed).order != QueueOrder.FIFO:
-            own = priority, members_of(each)[0].claims[0].namespace
-            turn, turns[own] = turns[own], turns[own] + 1
-        ordered.append(((priority, turn, since, key), each))
-    return [each for _, each in sorted(ordered, key=lambda row: row[0])]
+        if waited_enough(each, managed, now):
+            first = members_of(each)[0]
+            alone = first.key if queue_of(each, managed).order == QueueOrder.FIFO else ""
+            own = -priority_of(first, managed), first.claims[0].namespace, alone
+            lines.setdefault(own, _Line([])).left.append((first.since, first.key, each))
+        if pace.rests():
+            yield None
+    for line in lines.values():
+        line.left.sort(key=lambda row: row[:2], reverse=True)
+    due = [(priority, line.turn, *line.left[-1][:2], line) for (priority, _, _), line in lines.items()]
+    heapify(due)
+    while due:
+        priority, _, _, _, line = heappop(due)
+        _, _, head = line.left.pop()
+        if key_of(head) in planned:
+            line.turn += 1
+            reserved.append(head)
+        elif may_have(head):
+            line.turn += 1
+            yield head
+        if line.left:
+            heappush(due, (priority, line.turn, *line.left[-1][:2], line))
+        if pace.rests():
+            yield None
+    yield from sorted(reserved, key=lambda head: planned[key_of(head)])

@@ -7,7 +7,6 @@ and from time to time on all nodes; it ends with its demand, or gives way to one
 the next leader plans it anew.
 """
 
-import math
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.attempts import Attempts, Lifted
 from apportion.scheduling.backfill.changednodes import ChangedNodes
-from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of
+from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of, waited_enough
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
@@ -105,8 +104,8 @@ class Reservations(ReservedDevices):
 
     def is_candidate(self, head: Head) -> bool:
         """Say whether nothing is reserved for one that has waited long enough, and not that it fits nowhere, as far as is known."""
-        key, waited = key_of(head), heads((head,), self._snapshot.managed, self._now())
-        return bool(waited) and key not in self._reserved and self._is_due(key, self._clock())
+        key, waited = key_of(head), waited_enough(head, self._snapshot.managed, self._now())
+        return waited and key not in self._reserved and self._is_due(key, self._clock())
 
     def renew(
         self,
@@ -126,16 +125,18 @@ class Reservations(ReservedDevices):
         began = self._clock()
         if began < self._resumes:
             return []
-        known = {key: each.head for key, each in self._reserved.items()}
-        found = known | {key_of(each): each for each in waiting}
+        found = {key_of(each): each for each in waiting} | {
+            key: each.head for key, each in self._reserved.items()
+        }
         # Looking at who may have one takes longer than this.
         if not any(self._is_due(key, began) and self._has_slot(each) for key, each in found.items()):
             return []
-        known |= {key: each for key, each in found.items() if may_have(each)}
         self.nodes.follow()
-        # Those without one first, then the one that was planned the longest ago.
-        for head in sorted(heads(known.values(), managed, self._now()), key=self._planned_at):
-            if (
+        planned = {key: each.planned for key, each in self._reserved.items()}
+        for head in heads(found.values(), managed, self._now(), may_have, planned):
+            if head is None:
+                yield
+            elif (
                 self._is_due(key_of(head), began)
                 and self._has_slot(head)
                 and all(map(is_evaluated, members_of(head)))
@@ -158,10 +159,6 @@ class Reservations(ReservedDevices):
         if key_of(head) in self._reserved or len(others) < most:
             return True
         return bool(most) and others[0][0] < self._priority(head)
-
-    def _planned_at(self, head: Head) -> float:
-        known = self._reserved.get(key_of(head))
-        return known.planned if known is not None else -math.inf
 
     def _is_due(self, key: str, now: float) -> bool:
         known = self._reserved.get(key)

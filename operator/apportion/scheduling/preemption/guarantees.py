@@ -9,7 +9,7 @@ larger, or of pods of higher priority (ADR 28). What ends already counts as gone
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.decision import Decision
@@ -19,6 +19,7 @@ from apportion.quota.guaranteed import GuaranteedPart
 from apportion.quota.least import least, possible
 from apportion.quota.reclaim import reclaimable
 from apportion.quota.use import Amounts, Excess, QuotaUse
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption.eligibility import Holder
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
@@ -119,13 +120,16 @@ class Guarantees:
         some = any(used < one.guaranteed and (more or not any(asked)) for one, used, more in rows)
         return found if some else None
 
-    def covered(self, demands: Iterable[WaitingDemand]) -> frozenset[str]:
-        """Return the demands (keys) for which something may be taken back; equal requests of a namespace are looked at once."""
+    def covered(self, demands: Sequence[WaitingDemand]) -> Generator[None, None, frozenset[str]]:
+        """Return the demands (keys) for which something may be taken back; equal requests of a namespace are looked at once. Yields where others may run."""
         if not self.are_kept():
             return frozenset()
         found: set[str] = set()
         known: dict[tuple[object, ...], bool] = {}
+        pace = Pace()
         for demand in demands:
+            if pace.rests():
+                yield
             alike = demand.claims[0].namespace, *(id(claim.slots) for claim in demand.asked)
             if alike not in known:
                 known[alike] = self.within(demand) is not None
@@ -180,7 +184,7 @@ class Guarantees:
         amounts = self._quotas.amounts(reclaim.free, demand.claims, decision.allocations)
         return reclaim.parts[reclaim.free.name].rises(demand.priority, amounts)
 
-    def _asked(self, demand: WaitingDemand, use: QuotaUse) -> list[int]:
+    def _asked(self, demand: WaitingDemand, use: QuotaUse) -> Sequence[int]:
         """Return what a demand takes at least, or else what the last one with the same requests took."""
         shares = self._quotas.shares
         asked = least(demand.asked, use, shares=shares)
@@ -192,7 +196,7 @@ class Guarantees:
         except OverLimit:
             return None
 
-    def _ahead(self, use: QuotaUse, demands: Iterable[WaitingDemand]) -> list[int]:
+    def _ahead(self, use: QuotaUse, demands: Iterable[WaitingDemand]) -> Sequence[int]:
         claims = [claim for each in demands if self._use(each) is use for claim in each.claims]
         return self._quotas.charging.expected(claims, use, shares=self._quotas.shares)
 

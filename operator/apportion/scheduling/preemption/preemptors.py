@@ -4,7 +4,7 @@ In: demands, groups, policies, quotas, the time that each has waited. Out: the f
 may be evicted for one by now.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -13,6 +13,7 @@ from apportion.api.policy import PreemptionMode
 from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup, is_current_group
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.preemptor import Preemptor, of_demand, of_group
@@ -84,8 +85,12 @@ class Preemptors:
         demands: Iterable[WaitingDemand],
         groups: Collection[WaitingGroup],
         active: Collection[Preemptor],
-    ) -> tuple[list[Preemptor], list[Preemptor]]:
-        """Return the first for which pods may be evicted, without those under way (`active`); and the first that repeat a search before its time."""
+    ) -> Generator[None, None, tuple[list[Preemptor], list[Preemptor]]]:
+        """Return the first for which pods may be evicted, without those under way (`active`); and the first that repeat a search before its time.
+
+        Yields where others may run.
+        """
+        pace = Pace()
         found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
         found += [
             each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
@@ -93,24 +98,27 @@ class Preemptors:
         now = self._clock()
         self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _RETRIED}
         managed = self._snapshot.managed
-        possible = [
-            (each, only)
-            for each in found
-            if not any(each.overlaps(other) for other in active)
-            and (only := self.only(each)) != frozenset()
-            and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
-        ]
-        covered = self._guarantees.covered(each.demand for each, _ in possible)
+        possible: list[tuple[Preemptor, float | None]] = []
+        for each in found:
+            if pace.rests():
+                yield
+            if (
+                not any(each.overlaps(other) for other in active)
+                and (only := self.only(each)) != frozenset()
+                and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
+            ):
+                possible.append((each, self._in_vain[each.key].latest if only is not None else None))
+        covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
         rows = [
-            (each.key not in covered, place_of(each.demand, managed), number, each, only is not None)
-            for number, (each, only) in enumerate(possible)
+            (each.key not in covered, place_of(each.demand, managed), number, each, latest)
+            for number, (each, latest) in enumerate(possible)
             if each.key in covered or self._goes_by_priority(each)
         ]
-        due, repeated = (
-            [each for *_, each, _ in nsmallest(_ASKED, (row for row in rows if row[-1] is repeats))]
-            for repeats in (False, True)
-        )
-        return due, sorted(repeated, key=lambda each: self._in_vain[each.key].latest)
+        yield
+        due = nsmallest(_ASKED, (row for row in rows if row[-1] is None))
+        repeated = nsmallest(_ASKED, (row for row in rows if row[-1] is not None))
+        repeated.sort(key=lambda row: row[-1] or 0.0)
+        return [each for *_, each, _ in due], [each for *_, each, _ in repeated]
 
     def _resting(self, groups: Collection[WaitingGroup]) -> list[WaitingGroup]:
         """Return groups for which devices are reserved, and which this pass does not look at, because they are large and were refused."""

@@ -75,7 +75,7 @@ class VictimSearches:
         now = self._clock()
         if self._steps is None and now - self._began >= _PAUSE and self._preemptors.exist():
             self._began = now
-            self._steps = self._for_first(self._preemptors.first(demands, groups, active))
+            self._steps = self._for_first(demands, groups, active)
         if self._steps is not None:
             for _ in self._steps:
                 if self._clock() >= now + longest * SHARE:
@@ -96,7 +96,10 @@ class VictimSearches:
         if not self._preemptors.exist():
             return
         found = yield from self._search.claims()
-        for preemptor in self._preemptors.first(demands, groups, ())[0] if found.ending else ():
+        if not found.ending:
+            return
+        due, _ = yield from self._preemptors.first(demands, groups, ())
+        for preemptor in due:
             if self._may_search(preemptor):
                 chosen = yield from self._one(preemptor, found, None, evicts=False)
                 if isinstance(chosen, Chosen):
@@ -108,8 +111,14 @@ class VictimSearches:
             return False
         return all(self._is_evaluated(member) for member in preemptor.members)
 
-    def _for_first(self, due: Collection[Collection[Preemptor]]) -> Generator[None, None, None]:
-        """Search for the first one of each of these."""
+    def _for_first(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Collection[WaitingGroup],
+        active: Collection[Preemptor],
+    ) -> Generator[None, None, None]:
+        """Search for the first of these, and for the first that repeat a search."""
+        due = yield from self._preemptors.first(demands, groups, active)
         if not any(due):
             return
         found = yield from self._search.claims()

@@ -23,6 +23,7 @@ from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.quota.charging import Charging
+from apportion.scheduling.quota.claimants import Claimants
 from apportion.scheduling.quota.cohort import Cohorts
 from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
 from apportion.scheduling.quota.note import note
@@ -43,11 +44,10 @@ class Admission:
         self._snapshot = snapshot
         self._recorder, self._clock = recorder, clock
         self.charging = Charging(snapshot)
+        self.claimants = Claimants(snapshot, self.charging)
         self.totals = Totals(partial(_is_of_class, snapshot))
         self.waiting: dict[str, WaitingDemand] = {}
         """Demands that wait, by key."""
-        self.is_hopeless: Callable[[str], bool] = lambda _: False
-        """Says of a demand (key) that no node could serve it even if everything were free: nobody has to stand back behind it."""
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
         self._others: dict[str, WaitingDemand] = {}
@@ -65,6 +65,7 @@ class Admission:
             self.over.pop(key, None)
             self._others.pop(key, None)
         self.waiting.update((demand.key, demand) for demand in came)
+        self.claimants.follow(gone, came)
         yield from self.charging.steps()
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
         if not self.totals.counts(self.charging.usage.selections):
@@ -216,17 +217,9 @@ class Admission:
         use = usage.of(demands[0].claims[0].namespace)
         if use is None or use.quota.spec.cohort is None:
             return False
-        others = [each for each in usage.reclaiming(use.quota.spec.cohort) if each is not use]
         before = [each for each in ahead if usage.of(each.claims[0].namespace) is use]
         borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
-        return bool(others and borrowed) and any(
-            other in others
-            and other.may_take(self._expected((each,), other), borrowed)
-            and not self.is_hopeless(each.key)
-            for each in self.waiting.values()
-            if self._snapshot.allocation(each.claims[0]) is None
-            and (other := usage.of(each.claims[0].namespace)) is not None
-        )
+        return bool(borrowed) and self.claimants.go_before(use, borrowed, shares=self.shares)
 
     def stands_back(
         self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand] = (), *, evicts: bool = False
@@ -238,7 +231,7 @@ class Admission:
         over = any(each.key in self.over and not (evicts and each.key in self._others) for each in demands)
         return bool(demands) and (over or self._yields(demands, ahead))
 
-    def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> list[int]:
+    def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> Sequence[int]:
         claims = [claim for demand in demands for claim in demand.claims]
         return self.charging.expected(claims, use, shares=self.shares)
 

@@ -5,7 +5,8 @@ of an allocation that its claim has lost stays charged until the pod has ended. 
 allocation is first seen, later if no slice has it then. Without quotas nothing is followed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
@@ -18,6 +19,18 @@ from apportion.scheduling.pace import Changed
 
 MOST_LEARNT = 4096
 """Requests of which it is remembered what they got last."""
+_Learnt: TypeAlias = tuple[tuple[RequestSlot, ...], tuple[Charge, ...]]
+"""Requests, and what they got."""
+
+
+class _Expected(NamedTuple):
+    """What requests take of a quota's resources."""
+
+    slots: tuple[RequestSlot, ...]
+    """The requests, which are kept, so that their identity is not that of others."""
+    known: _Learnt | None
+    """What was learnt of them then."""
+    amounts: Sequence[int]
 
 
 class Charging:
@@ -41,8 +54,12 @@ class Charging:
         """Claims (namespace and name) with devices that no slice has had yet."""
         self._known: dict[tuple[str, str], dict[str, Allocation]] = {}
         """What is charged, by the claim's namespace and name, then by key."""
-        self._learnt: dict[int, tuple[tuple[RequestSlot, ...], tuple[Charge, ...]]] = {}
+        self._learnt: dict[int, _Learnt] = {}
         """What requests got last, by their identity; they are kept, so that this is not used for others."""
+        self.learnt = 0
+        """Grows whenever requests get something else than the last ones, or that is forgotten."""
+        self._amounts: dict[tuple[int, QuotaUse, bool], _Expected] = {}
+        """What requests take of a quota's resources, as far as somebody asked since that was learnt."""
 
     def steps(self) -> Iterator[None]:
         """Take in what changed; yields after each few claims."""
@@ -87,17 +104,28 @@ class Charging:
         """Charge what was promised no longer: the claims have it now, or will not."""
         self.usage.put(_promised(key), "", ())
 
-    def expected(self, claims: Iterable[Claim], use: QuotaUse, *, shares: bool) -> list[int]:
+    def expected(self, claims: Sequence[Claim], use: QuotaUse, *, shares: bool) -> Sequence[int]:
         """Return what claims take of a quota's resources: as the last ones with the same requests, else at least.
 
         `shares`: some devices give shares.
         """
+        if len(claims) == 1:
+            return self._expected(claims[0], use, shares=shares)
         total = [0] * len(use.resources)
         for claim in claims:
-            known = self._learnt.get(id(claim.slots))
-            own = use.amounts(known[1]) if known is not None else least((claim,), use, shares=shares)
+            own = self._expected(claim, use, shares=shares)
             total = [before + more for before, more in zip(total, own, strict=True)]
         return total
+
+    def _expected(self, claim: Claim, use: QuotaUse, *, shares: bool) -> Sequence[int]:
+        key = id(claim.slots), use, shares
+        known, found = self._learnt.get(id(claim.slots)), self._amounts.get(key)
+        if found is None or found.known is not known or found.slots is not claim.slots:
+            own = use.amounts(known[1]) if known is not None else least((claim,), use, shares=shares)
+            if len(self._amounts) >= MOST_LEARNT:
+                self._amounts.clear()
+            found = self._amounts[key] = _Expected(claim.slots, known, own)
+        return found.amounts
 
     def _look(self, name: tuple[str, str]) -> None:
         """Charge the claims of this name: the one that there is, and one of that name that was deleted."""
@@ -132,6 +160,10 @@ class Charging:
         if any(device(result.device) is None for result in allocation.results):
             self._unpublished.add((claim.namespace, claim.name))
             return
+        known = self._learnt.get(id(claim.slots))
+        if known is not None and known[1] == found:
+            return
+        self.learnt += 1
         if len(self._learnt) >= MOST_LEARNT:
             self._learnt.clear()
         self._learnt[id(claim.slots)] = claim.slots, found

@@ -17,7 +17,7 @@ from apportion.scheduling.waiting import WaitingDemand
 
 Place: TypeAlias = tuple[str, str, int]
 """Of one that waits, by age; no other has it."""
-_Row: TypeAlias = tuple[int, Place, Queued, list[int]]
+_Row: TypeAlias = tuple[int, Place, Queued, Sequence[int]]
 """Its priority, negative; its place; itself; what it takes of each resource of its quota, as far as is known."""
 _Due: TypeAlias = tuple[bool, int, float, int, Place]
 """When the first of a line is due, compared with those of other lines."""
@@ -29,8 +29,6 @@ class _Ahead:
 
     use: QuotaUse
     amounts: list[int] = field(init=False)
-    lines: list["_Line"] = field(default_factory=list, repr=False)
-    """Those of the quota."""
 
     def __post_init__(self) -> None:
         self.amounts = [0] * len(self.use.resources)
@@ -100,6 +98,8 @@ class Cohort:
         self._shares = shares
         self._ahead: dict[QuotaUse, _Ahead] = {}
         """By the use of a quota; a quota whose spec changes within a pass has another one since."""
+        self._lines_of: dict[QuotaUse, list[_Line]] = {}
+        """The same. A line knows what is ahead and not the other way round: what refers to each other stays in memory until the garbage collector looks."""
         self._lines: dict[tuple[QuotaUse, tuple[bool, ...]], _Line] = {}
         """By the use of a quota, and by which of its resources are asked for."""
         self._due: list[tuple[_Due, int, _Line]] = []
@@ -108,7 +108,7 @@ class Cohort:
         """Lines of which the first, or when it is due, may be another since."""
         self._version = charging.usage.version
         self._pushed = 0
-        self._popped: dict[int, tuple[Queued, _Ahead, list[int]]] = {}
+        self._popped: dict[int, tuple[Queued, _Ahead, Sequence[int]]] = {}
         """Those that had their turn and are not settled, by identity."""
 
     def put(self, namespace: str, priority: int, place: Place, queued: Queued) -> None:
@@ -124,7 +124,7 @@ class Cohort:
         line = self._lines.get(kind)
         if line is None:
             line = self._lines[kind] = _Line(self._ahead[use])
-            self._ahead[use].lines.append(line)
+            self._lines_of.setdefault(use, []).append(line)
         line.put(namespace, (-priority, place, queued, asked))
         self._changed[line] = None
 
@@ -158,7 +158,7 @@ class Cohort:
 
     def _add(self, ahead: _Ahead, asked: Sequence[int], sign: int) -> None:
         ahead.add(asked, sign)
-        self._changed.update(dict.fromkeys(ahead.lines))
+        self._changed.update(dict.fromkeys(self._lines_of[ahead.use]))
 
     def settle(self, queued: Queued) -> None:
         """Note that one was decided: what it got counts as used, and if it was refused it takes nothing."""
