@@ -28,6 +28,17 @@ def many(nodes: int) -> ObservedCluster:
     return world
 
 
+def whole(nodes: int) -> ObservedCluster:
+    """Return nodes on each of which a claim has the whole card."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    for number in range(nodes):
+        world.node(f"n{number}")
+        world.card(f"n{number}")
+        world.allocate(world.claim(f"c{number}"), f"n{number}", "gpu-0")
+    return world
+
+
 def controller(world: ObservedCluster, client: Client) -> PartitionController:
     return PartitionController(
         client,

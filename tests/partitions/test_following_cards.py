@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.cluster import kinds
 from apportion.cluster.kinds import CLAIMS, PARTITIONS
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Action, Create, Delete, SetHolder
 from apportion.partitions.dynamicpartitions import DynamicPartitions
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import GPU, ObservedCluster
 from tests.partitions.onecard import FIRST, HALF, SECOND
 
 NODES = ("n1", "n2")
@@ -22,7 +25,10 @@ STEPS = st.one_of(
     st.tuples(st.just("fail")),
     st.tuples(st.just("wipe"), st.sampled_from(NODES)),
     st.tuples(st.just("publish"), st.sampled_from(NODES)),
-    st.tuples(st.just("warm"), st.integers(0, 4)),
+    st.tuples(st.just("warm"), st.integers(0, 4), st.integers(0, 2)),
+    st.tuples(st.just("reserve"), st.sampled_from(NODES), st.sampled_from(DEVICES)),
+    st.tuples(st.just("give back")),
+    st.tuples(st.just("cordon"), st.sampled_from(NODES), st.booleans()),
 )
 
 
@@ -54,7 +60,17 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
             case "publish":
                 world.card(what[0])
             case "warm":
-                world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": what[0]}]})
+                kept = zip(("1g.10gb", "3g.40gb"), what, strict=True)
+                warm = [{"profile": profile, "count": count} for profile, count in kept if count]
+                world.policy(partitions={"warm": warm})
+            case "reserve":
+                reserved = [DeviceResult("r", DeviceId(GPU, what[0], what[1]))]
+                world.snapshot.state.hold("reserved", reserved)
+            case "give back":
+                world.snapshot.state.release("reserved")
+            case "cordon":
+                raw = {"metadata": {"name": what[0]}, "spec": {"unschedulable": what[1]}}
+                world.see(kinds.NODES, raw)
         fresh = DynamicPartitions(world.clock).actions(world.snapshot)
         assert _names(followed.actions(world.snapshot)) == _names(fresh)
 

@@ -6,7 +6,7 @@ partitions are kept for the policy's idleTimeout and deleted before it when some
 room. Only cards of which something changed are looked at, and those whose actions are not yet seen done.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -24,6 +24,7 @@ from apportion.partitions.actions import Action, Create, Delete, SetHolder, part
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
 from apportion.partitions.opennodes import OpenNodes
+from apportion.partitions.warmroom import WarmRoom
 
 _log = structlog.get_logger()
 _AT_ONCE: Final = 128
@@ -45,8 +46,9 @@ class DynamicPartitions:
         """Cards whose last look found something to do, and the names of the Partitions that it is about."""
         self._holders: dict[DeviceId, dict[str, Claim | None]] = {}
         """By card and Partition (UID): the claim that held it last."""
-        self._full: set[str] = set()
-        """Profiles kept warm for which no card had room; only a card that changes can have it."""
+        self._room = WarmRoom()
+        self._held_read = -1
+        """How far changes of who holds devices were read."""
         self._spoilt: set[DeviceId] = set()
         """Cards with a partition that was to be kept warm and could not be cut; it stays as long as its profile is kept warm."""
 
@@ -60,8 +62,8 @@ class DynamicPartitions:
         `ongoing`: names of Partitions about which something is being done; their cards are looked at again if they change, or afterwards.
         """
         opened, closed = self._open.follow(snapshot)
-        if self._idle.follow(snapshot) or opened:
-            self._full.clear()
+        if self._idle.follow(snapshot):
+            self._room.forget()
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
         if changed is None:
             changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
@@ -82,7 +84,14 @@ class DynamicPartitions:
         last: list[Action] = [
             Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)
         ]
+        if opened:
+            published = snapshot.devices.published
+            cards |= {card for card in snapshot.devices.cards if (published(card) or ("", ""))[1] in opened}
         for created in self._warm_up(cards, snapshot):
+            if created is None:
+                yield last
+                last = []
+                continue
             card = snapshot.devices.card(device_of(created.partition))
             self._unfinished.setdefault(card, []).append(created.partition.metadata.name)
             last.append(created)
@@ -90,7 +99,8 @@ class DynamicPartitions:
 
     def short(self) -> dict[str, int]:
         """Return how many partitions are missing for the warm counts that no card has room for, by profile."""
-        return {profile: count for profile, count in self._idle.missing().items() if profile in self._full}
+        missing = self._idle.missing().items()
+        return {profile: count for profile, count in missing if self._room.first(profile) is None}
 
     def _look(self, where: DeviceId, snapshot: Snapshot) -> Iterator[Action]:
         """Yield what claims want of one card, and what its idle partitions are in the way of."""
@@ -136,30 +146,46 @@ class DynamicPartitions:
                     partition, "it could not be cut" if uid not in blocking else "its room is needed"
                 )
 
-    def _warm_up(self, changed: Iterable[DeviceId], snapshot: Snapshot) -> Iterator[Create]:
-        """Yield partitions to cut ahead of demand, where they fit beside everything that is there."""
-        left = self._idle.missing()
-        self._full &= left.keys()
-        everywhere = bool(left.keys() - self._full)
-        for where in sorted(snapshot.devices.cards if everywhere else changed) if left else ():
-            if not any(left.values()):
-                break
-            card = partitionable_card(snapshot, where)
-            if card is None or card.node not in self._open:
+    def _warm_up(self, changed: Iterable[DeviceId], snapshot: Snapshot) -> Iterator[Create | None]:
+        """Yield partitions to cut ahead of demand, where they fit beside everything that is there, and None where others may run."""
+        self._held_read, held = snapshot.state.held_or_released.since(self._held_read)
+        if held is None:
+            self._room.forget()
+        missing, made, looked = self._idle.missing(), dict[DeviceId, set[str]](), 0
+        cards = (*changed, *map(snapshot.devices.card, held or ()))
+        self._room.follow(cards, missing, lambda: snapshot.devices.cards)
+        for profile, count in sorted(missing.items()):
+            left = count
+            while left and (where := self._room.first(profile)) is not None:
+                looked += 1
+                if looked % _AT_ONCE == 0:
+                    yield None
+                taken = made.setdefault(where, set())
+                for part, node in self._room_on(where, profile, taken, snapshot):
+                    taken.add(part.device.name)
+                    yield from _create(part, node, Origin.WARM, None)
+                    left -= 1
+                    if not left:
+                        break
+                else:
+                    self._room.drop(profile)
+
+    def _room_on(
+        self, where: DeviceId, profile: str, made: Collection[str], snapshot: Snapshot
+    ) -> Iterator[tuple[PublishedPartition, str]]:
+        """Yield one after the other what a card has room for, with its node; `made`: what is about to be cut there, which grows meanwhile."""
+        card = partitionable_card(snapshot, where)
+        if card is None or card.node not in self._open:
+            return
+        there = {p.spec.device for p in card.partitions} | card.held(snapshot)
+        if any(p.spec.profile == profile for p in card.partitions if _failed(p)):
+            return
+        for name, part in sorted(card.published.items()):
+            if part.profile != profile or name in made or _shared(part.device):
                 continue
-            taken = {p.spec.device for p in card.partitions}
-            taken |= card.held(snapshot)
-            failed = {p.spec.profile for p in card.partitions if _failed(p)}
-            for name, part in sorted(card.published.items()):
-                free = snapshot.devices.partition(part.device.id) is None and not _shared(part.device)
-                free = free and part.profile not in failed
-                if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
-                    taken.add(name)
-                    left[part.profile] -= 1
-                    self._full.discard(part.profile)  # other cards that changed may have room, too
-                    yield from _create(part, card.node, Origin.WARM, None)
-        if everywhere:
-            self._full = {profile for profile, count in left.items() if count > 0}
+            free = snapshot.devices.partition(part.device.id) is None
+            if free and card.fits({*there, *made, name}):
+                yield part, card.node
 
 
 def _failed(partition: Partition) -> bool:
