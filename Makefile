@@ -7,7 +7,7 @@ export PYTHONPATH := operator:.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison docs docs-serve crds metrics chart proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos soak real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison bench-crowd docs docs-serve crds metrics chart proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-scale: venv ## 5,000 nodes, 50,000 pods, 20,000 claims behind a real API s
 
 bench-poison: venv ## One tenant's steady pods while another one does all that does damage
 	@$(BIN)/python -m bench.poison $(ARGS)
+
+bench-crowd: venv ## One tenant's steady pods beside thousands of others' that wait in a full cluster
+	@$(BIN)/python -m bench.crowd $(ARGS)
 
 docs: venv ## Build the documentation site into site/; nothing is fetched
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -20,9 +20,10 @@ from bench.endtoend.timeline import Timeline
 from bench.endtoend.workload import Who
 from bench.operatorprobe import OperatorProbe
 from bench.poison.attacker import Attacker
-from bench.poison.figures import Figures, Span
-from bench.poison.reading import Reading
+from bench.poison.figures import Figures
 from bench.poison.stormplan import BEFORE, StormPlan
+from bench.reading import Reading
+from bench.span import Span
 from bench.usage import load, settled
 from testbed.api import Api
 from testbed.beside import beside

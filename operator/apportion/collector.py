@@ -26,8 +26,8 @@ WHOLE = 3600.0
 FEW = 12
 """Young collections after which a busy operator collects the middle generation: what survived them takes some 20 ms, that of `AGED` twenty times as long."""
 
-LATEST = 600.0
-"""Seconds after which a busy operator collects the objects that are new all the same: garbage that outlived both generations would fill the memory else."""
+LATEST, WHOLE_LATEST = 600.0, 24 * WHOLE
+"""Seconds after which a busy operator collects the objects that are new, and all, all the same: garbage that outlived the young generations would fill the memory else."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,9 @@ class Collector:
 
     def busy(self, now: float) -> None:
         """Collect few objects, now and then those that are new; called about once a second while claims wait."""
-        if now - self._new >= LATEST:
+        if now - self._whole >= WHOLE_LATEST:
+            self._pass(now)
+        elif now - self._new >= LATEST:
             self._collect_new(now)
         elif gc.get_count()[1] >= FEW:
             gc.collect(1)

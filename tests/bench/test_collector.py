@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from apportion.collector import FEW, LATEST, NEVER, YOUNG, Collector
+from apportion.collector import FEW, LATEST, NEVER, WHOLE_LATEST, YOUNG, Collector
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +110,14 @@ def test_a_busy_operator_collects_few_objects_at_a_time_and_new_ones_now_and_the
             assert 2 not in passes
             collector.busy(1000.0 + LATEST)
             assert passes.count(2) == 1
+            assert garbage() is None
+            frozen = Garbage()
+            gc.freeze()
+            garbage = ref(frozen)
+            del frozen
+            collector.busy(1000.0 + WHOLE_LATEST - 1.0)
+            assert garbage() is not None
+            collector.busy(1000.0 + WHOLE_LATEST)
             assert garbage() is None
         finally:
             gc.callbacks.remove(note)

@@ -6,7 +6,7 @@ partitions are kept for the policy's idleTimeout and deleted before it when some
 room. Only cards of which something changed are looked at, and those whose actions are not yet seen done.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -70,7 +70,12 @@ class DynamicPartitions:
         cards = {*changed, *self._spoilt}
         cards.update(card_of(each) for name in opened | closed for each in snapshot.devices.on_node(name))
         cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
+        if opened:
+            published = snapshot.devices.published
+            cards |= {card for card in snapshot.devices.cards if (published(card) or ("", ""))[1] in opened}
+        # Both at once: nothing is forgotten if nobody asks for the rest of this.
         self._due |= dict.fromkeys(cards)
+        self._room.put(cards)
         while self._due:
             found: list[Action] = []
             for card in tuple(islice(self._due, _AT_ONCE)):
@@ -84,10 +89,7 @@ class DynamicPartitions:
         last: list[Action] = [
             Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)
         ]
-        if opened:
-            published = snapshot.devices.published
-            cards |= {card for card in snapshot.devices.cards if (published(card) or ("", ""))[1] in opened}
-        for created in self._warm_up(cards, snapshot):
+        for created in self._warm_up(snapshot):
             if created is None:
                 yield last
                 last = []
@@ -146,14 +148,14 @@ class DynamicPartitions:
                     partition, "it could not be cut" if uid not in blocking else "its room is needed"
                 )
 
-    def _warm_up(self, changed: Iterable[DeviceId], snapshot: Snapshot) -> Iterator[Create | None]:
+    def _warm_up(self, snapshot: Snapshot) -> Iterator[Create | None]:
         """Yield partitions to cut ahead of demand, where they fit beside everything that is there, and None where others may run."""
         self._held_read, held = snapshot.state.held_or_released.since(self._held_read)
         if held is None:
             self._room.forget()
         missing, made, looked = self._idle.missing(), dict[DeviceId, set[str]](), 0
-        cards = (*changed, *map(snapshot.devices.card, held or ()))
-        self._room.follow(cards, missing, lambda: snapshot.devices.cards)
+        self._room.put(map(snapshot.devices.card, held or ()))
+        self._room.look_for(missing, lambda: snapshot.devices.cards)
         for profile, count in sorted(missing.items()):
             left = count
             while left and (where := self._room.first(profile)) is not None:

@@ -24,15 +24,16 @@ class WarmRoom:
         self._ordered.clear()
         self._known.clear()
 
-    def follow(
-        self, changed: Iterable[DeviceId], missing: Collection[str], cards: Callable[[], Iterable[DeviceId]]
-    ) -> None:
-        """Take in the cards that changed; `cards` returns all of them, for a profile that was never missing before."""
+    def put(self, changed: Iterable[DeviceId]) -> None:
+        """Have these cards looked at again."""
         for card in changed:
             for profile, known in self._known.items():
                 if card not in known:
                     known.add(card)
                     heappush(self._ordered[profile], card)
+
+    def look_for(self, missing: Collection[str], cards: Callable[[], Iterable[DeviceId]]) -> None:
+        """Have all cards (`cards` returns them) looked at for profiles that were never missing before."""
         for profile in missing:
             if profile not in self._known:
                 self._known[profile] = {*cards()}
