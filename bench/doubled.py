@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from testbed.api import Json
+from testbed.errors import TestbedError
 
 
 def doubled(claims: Iterable[Json]) -> list[tuple[str, str, str]]:
@@ -18,3 +19,9 @@ def doubled(claims: Iterable[Json]) -> list[tuple[str, str, str]]:
         for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
     )
     return [device for device, times in held.items() if times > 1]
+
+
+def refuse_doubled(claims: Iterable[Json]) -> None:
+    """Raise TestbedError unless each whole device was allocated at most once."""
+    if twice := doubled(claims):
+        raise TestbedError(f"allocated twice: {twice[:5]}")

@@ -10,13 +10,13 @@ from random import Random
 from apportion.api.contract import MANAGED
 from apportion.cluster.kinds import CLAIM_TEMPLATES, NAMESPACES, NODES, PODS, QUOTAS
 from bench.crowd.crowdplan import PLACE, CrowdPlan
+from bench.endtoend.creator import Leaving, delete_due
 from testbed.api import Api, Json
 from testbed.beside import beside
 from testbed.reflector import Reflector
 
 _TOGETHER = 16
 """Requests in flight."""
-_DELETIONS = 16
 
 
 class Crowd:
@@ -25,8 +25,8 @@ class Crowd:
     def __init__(self, api: Api, plan: CrowdPlan) -> None:
         self._api = api
         self._plan = plan
-        self._leaving: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        """Namespace and name of each pod that is bound."""
+        self._rng = Random(plan.seed)
+        self._leaving: Leaving = asyncio.PriorityQueue()
         self._seen: set[str] = set()
         self.served = 0
         """Pods that were bound."""
@@ -61,7 +61,7 @@ class Crowd:
                 await self._api.create(PODS.path(namespace=namespace), body)
 
         follow = Reflector(self._api, PODS.path(), self._see_pod).run()
-        async with beside(follow), beside(self._end_all()):
+        async with beside(follow), beside(delete_due(self._api, self._leaving)):
             async with asyncio.TaskGroup() as group:
                 for _ in range(_TOGETHER):
                     group.create_task(work())
@@ -75,22 +75,6 @@ class Crowd:
         if PLACE in item["spec"].get("nodeSelector", ()):
             self._seen.add(uid)
             self.served += 1
-            self._leaving.put_nowait((metadata["namespace"], metadata["name"]))
-
-    async def _end_all(self) -> None:
-        rng, waiting = Random(self._plan.seed), asyncio.PriorityQueue[tuple[float, str, str]]()
-
-        async def work() -> None:
-            while True:
-                due, namespace, name = await waiting.get()
-                await asyncio.sleep(max(due - time.monotonic(), 0.0))
-                await self._api.delete(PODS.path(name, namespace=namespace), grace=0)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(_DELETIONS):
-                group.create_task(work())
-            while True:
-                namespace, name = await self._leaving.get()
-                waiting.put_nowait(
-                    (time.monotonic() + rng.uniform(0.5, 1.5) * self._plan.stay, namespace, name)
-                )
+            due = time.monotonic() + self._rng.uniform(0.5, 1.5) * self._plan.stay
+            path = PODS.path(metadata["name"], namespace=metadata["namespace"])
+            self._leaving.put_nowait((due, path))

@@ -15,7 +15,7 @@ from apportion.cluster.kinds import CLAIMS
 from bench.crowd.crowd import Crowd
 from bench.crowd.crowdplan import CrowdPlan
 from bench.crowd.figures import Figures
-from bench.doubled import doubled
+from bench.doubled import refuse_doubled
 from bench.endtoend.cluster import Cluster, prepared
 from bench.endtoend.creator import create, delete_after
 from bench.endtoend.endtoendrun import warm_up
@@ -71,8 +71,7 @@ async def measure(plan: CrowdPlan, binaries: Binaries, show: Shown = lambda _: N
             ended = time.monotonic()
         control_plane.check()
         claims, _ = await control_plane.api.items(CLAIMS.path())
-        if twice := doubled(claims):
-            raise TestbedError(f"allocated twice: {twice[:5]}")
+        refuse_doubled(claims)
         before, making, during = (Span(timeline, begun, done, ended) for begun, done in pairwise(readings))
         return Figures(
             plan=plan,

@@ -6,14 +6,17 @@ In: a client, a workload, a timeline that is told what is sent. Out: pods.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from apportion.cluster.kinds import PODS
 from bench.endtoend.timeline import Timeline
 from bench.endtoend.workload import Workload, pod
 from testbed.api import Api
+from testbed.beside import beside
 
 T = TypeVar("T")
+Leaving: TypeAlias = asyncio.PriorityQueue[tuple[float, str]]
+"""When pods are to be deleted (`time.monotonic`), and their paths."""
 _BURST = 64
 """Creations in flight where all pods are made at once."""
 _DELETIONS = 16
@@ -53,17 +56,23 @@ async def due(items: Iterable[T], rate: float) -> AsyncIterator[T]:
 
 
 async def delete_after(api: Api, namespace: str, stay: float, bound: asyncio.Queue[str]) -> None:
-    """Delete each pod that comes out of the queue, `stay` seconds later, until cancelled. There is no kubelet: without grace."""
+    """Delete each pod that comes out of the queue, `stay` seconds later, until cancelled."""
+    leaving: Leaving = asyncio.PriorityQueue()
+    async with beside(delete_due(api, leaving)):
+        while True:
+            name = await bound.get()
+            leaving.put_nowait((time.monotonic() + stay, PODS.path(name, namespace=namespace)))
+
+
+async def delete_due(api: Api, leaving: Leaving) -> None:
+    """Delete the pods that come out of the queue when they are due, until cancelled. There is no kubelet: without grace."""
 
     async def work() -> None:
         while True:
-            name, due = await waiting.get()
+            due, path = await leaving.get()
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
-            await api.delete(PODS.path(name, namespace=namespace), grace=0)
+            await api.delete(path, grace=0)
 
-    waiting: asyncio.Queue[tuple[str, float]] = asyncio.Queue()
     async with asyncio.TaskGroup() as group:
         for _ in range(_DELETIONS):
             group.create_task(work())
-        while True:
-            waiting.put_nowait((await bound.get(), time.monotonic() + stay))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apportion.cluster.kinds import CLAIMS
-from bench.doubled import doubled
+from bench.doubled import refuse_doubled
 from bench.endtoend.cluster import Cluster, prepared
 from bench.endtoend.creator import create, delete_after
 from bench.endtoend.endtoendrun import warm_up
@@ -25,7 +25,6 @@ from bench.poison.stormplan import BEFORE, StormPlan
 from bench.reading import Reading
 from bench.span import Span
 from bench.usage import load, settled
-from testbed.api import Api
 from testbed.beside import beside
 from testbed.binaries import Binaries
 from testbed.errors import TestbedError
@@ -65,7 +64,8 @@ async def measure(plan: StormPlan, binaries: Binaries, show: Shown = lambda _tex
             begun = await Reading.of(cluster, cluster.probe)
             storm, done = await run.run(namespace, timeline, attacker)
         control_plane.check()
-        await _verify(control_plane.api)
+        claims, _ = await control_plane.api.items(CLAIMS.path())
+        refuse_doubled(claims)
         return Figures(
             plan=plan,
             kubernetes=control_plane.version,
@@ -118,10 +118,3 @@ class _Run:
             metrics = await self.probe.metrics()
             self.overlaps = max(self.overlaps, int(metrics.get(_OVERLAPS, 0)))
             await asyncio.sleep(_LOOK_SECONDS)
-
-
-async def _verify(api: Api) -> None:
-    """Raise TestbedError unless each device was allocated at most once."""
-    claims, _ = await api.items(CLAIMS.path())
-    if twice := doubled(claims):
-        raise TestbedError(f"allocated twice: {twice[:5]}")

@@ -12,13 +12,20 @@ from tests.observedcluster import ObservedCluster
 from tests.partitions.onecard import FIRST
 
 
-def many(nodes: int) -> ObservedCluster:
-    """Return nodes on each of which a claim holds a partition that is cut."""
+def cards(nodes: int) -> ObservedCluster:
+    """Return nodes with a card each."""
     world = ObservedCluster()
     world.device_class("gpu")
     for number in range(nodes):
         world.node(f"n{number}")
         world.card(f"n{number}")
+    return world
+
+
+def many(nodes: int) -> ObservedCluster:
+    """Return nodes on each of which a claim holds a partition that is cut."""
+    world = cards(nodes)
+    for number in range(nodes):
         name = f"c{number}"
         world.allocate(world.claim(name), f"n{number}", FIRST)
         world.pod(name, name, gates=[GATE])
@@ -30,11 +37,8 @@ def many(nodes: int) -> ObservedCluster:
 
 def whole(nodes: int) -> ObservedCluster:
     """Return nodes on each of which a claim has the whole card."""
-    world = ObservedCluster()
-    world.device_class("gpu")
+    world = cards(nodes)
     for number in range(nodes):
-        world.node(f"n{number}")
-        world.card(f"n{number}")
         world.allocate(world.claim(f"c{number}"), f"n{number}", "gpu-0")
     return world
 

@@ -15,8 +15,7 @@ from apportion.cluster.client import Client
 from apportion.partitions.ongoing import Ongoing
 from testbed.beside import beside
 from testbed.eventually import eventually
-from tests.observedcluster import ObservedCluster
-from tests.partitions.manycards import controller
+from tests.partitions.manycards import cards, controller
 from tests.partitions.onecard import FIRST
 
 
@@ -50,16 +49,6 @@ class Server:
         return web.json_response(body | {"metadata": metadata})
 
 
-def cluster(nodes: int) -> ObservedCluster:
-    """Return nodes with a card each."""
-    world = ObservedCluster()
-    world.device_class("gpu")
-    for number in range(nodes):
-        world.node(f"n{number}")
-        world.card(f"n{number}")
-    return world
-
-
 async def asked(server: Server, namespace: str, times: int = 1) -> None:
     """Wait until so many Partitions were asked for."""
 
@@ -72,7 +61,7 @@ async def asked(server: Server, namespace: str, times: int = 1) -> None:
 @pytest.mark.slow
 async def test_a_partition_does_not_wait_for_the_answer_about_another_one() -> None:
     """The API server may take long for one of them."""
-    world, server = cluster(2), Server()
+    world, server = cards(2), Server()
     server.answers["slow"] = asyncio.Event()
     async with server.client() as client:
         acting = controller(world, client)
@@ -90,7 +79,7 @@ async def test_a_partition_does_not_wait_for_the_answer_about_another_one() -> N
 
 async def test_the_partitions_of_a_large_group_keep_no_others_waiting() -> None:
     """Those of a namespace are asked for in turn with those of others."""
-    world, server = cluster(41), Server()
+    world, server = cards(41), Server()
     answer = server.answers["group"] = asyncio.Event()
     async with server.client() as client:
         acting = controller(world, client)

@@ -153,7 +153,7 @@ def test_in_a_full_cluster_room_for_what_is_kept_warm_is_looked_for_where_someth
 
 
 def test_others_run_while_all_cards_are_looked_at_for_room() -> None:
-    """When a policy that keeps partitions warm comes to a full cluster: 3 s for 40,000."""
+    """When a policy that keeps partitions warm comes to a full cluster: 3 s for 40,000, by extrapolation."""
     world = whole(MANY * 6)
     wanted = DynamicPartitions(world.clock)
     wanted.actions(world.snapshot)
