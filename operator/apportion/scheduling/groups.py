@@ -140,6 +140,17 @@ def key_of(queued: Queued) -> str:
     return queued.demand.key if isinstance(queued, CrossGroupDemand) else queued.key
 
 
+def first_of(queued: Queued) -> WaitingDemand | None:
+    """Return the demand that gives what is decided at once its place in the queue; None: it has none of its own."""
+    match queued:
+        case WaitingGroup():
+            return queued.demands[0] if queued.demands else None
+        case CrossGroupDemand():
+            return queued.demand
+        case _:
+            return queued
+
+
 def _index(demand: WaitingDemand) -> tuple[int, ...]:
     """Return the first index among the pods of a demand; a group without indexes keeps its order."""
     return min((pod.group.index for pod in demand.pods if pod.group is not None), default=())

@@ -7,7 +7,6 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import partial
-from typing import Literal, TypeAlias
 
 import structlog
 
@@ -15,7 +14,6 @@ from apportion.allocator.preparation import Work
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.errors import BrokenInput
 from apportion.scheduling import events, groupevents
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
@@ -26,6 +24,8 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.reached import Reached
+from apportion.scheduling.readiness import Readiness, ReadinessCheck
 from apportion.scheduling.refusedshapes import RefusedShapes
 from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand, is_current
@@ -37,9 +37,6 @@ _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one. They begin anew with a plan."""
 _LARGE = 64
 """Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
-
-Readiness: TypeAlias = Literal["ready", "rests", "waits", "costly"]
-"""Whether a demand may be decided: it backs off, selectors are to be evaluated first, or they cost too much."""
 
 
 class QueueWalk:
@@ -66,10 +63,10 @@ class QueueWalk:
         self._group_decider = group_decider
         self._quotas = BatchAdmission(decider.quotas, decider.snapshot.devices.device)
         self._preparing = preparing
+        self._readiness = ReadinessCheck(decider, group_decider, preparing, recorder)
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
-        self._reached: frozenset[str] = frozenset()
-        """The keys of the demands and groups that the former walk reached, if it ended early."""
+        self._reached = Reached(snapshot, decider.refusals, self._is_left_out)
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
@@ -91,7 +88,7 @@ class QueueWalk:
 
     def reached(self) -> frozenset[str] | None:
         """Return the keys of the demands and groups that were looked at since a walk got to the end of the queue; None: the latest did."""
-        return self._reached if self.ended_early else None
+        return self._reached.keys if self.ended_early else None
 
     def abandon(self) -> None:
         """Give up what is being decided, and what is reserved: this replica acts no longer."""
@@ -119,15 +116,15 @@ class QueueWalk:
         yield from self._before(waiting)
         yield None
         planned_at: int | None = None
-        ends, soon = self._clock() + longest, self._clock() + _SOON
+        ends, soon, repeated = self._clock() + longest, self._clock() + _SOON, 0.0
         self._decider.searches.begin(longest)
-        reached, unprepared = set[str](), list[Queued]()
+        unprepared = list[Queued]()
         while turns:
-            if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
-                self._reached = self._reached - self._group_decider.being_decided | reached
+            now = self._clock()
+            if self._reached.anybody and now >= soon + repeated and (now >= ends or self._pressing()):
                 self.ended_early = True
                 break
-            if self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated:
+            if now - self._read_at >= _FRESH and self._decider.refusals.outdated:
                 capacity = yield from self._read()
             if self._group_decider.leaves_more():
                 turns.resume()
@@ -140,33 +137,46 @@ class QueueWalk:
                 # Devices changed since, and not by these decisions.
                 self._decider.planner.begin()
             each = turns.pop()
+            # They take half of a walk at most: those that were not reached yet have the other one.
+            while repeated < _SOON and (other := self._reached.before(each)) is not None:
+                self._decider.planner.begin()
+                began = self._clock()
+                yield from self._ask(other, turns, capacity)
+                repeated += self._clock() - began
             if not self._group_decider.leaves_room(each):
                 turns.hold(each)
                 continue
-            readiness = self._readiness(each)
-            reached.add(key_of(each))
-            if readiness == "ready":
-                self.granted += yield from self._serve(each, capacity)
-                if self._group_decider.is_begun(each):
-                    # A turn is long: who came meanwhile has the next one, in another walk, and then the group.
-                    soon = 0.0
-                    turns.add(each, later=True)
-                    continue
-            elif readiness == "waits":
+            readiness = yield from self._ask(each, turns, capacity)
+            if self._group_decider.is_begun(each):
+                # A turn is long: who came meanwhile has the next one, in another walk, and then the group.
+                soon = 0.0
+                turns.add(each, later=True)
+            if readiness == "waits":
                 unprepared.append(each)
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
-            # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
-            if readiness in ("ready", "rests"):
-                yield from self._heads.reserve_at_once(each)
-            turns.settle(each, refused=readiness == "waits" or self._keeps_back(key_of(each)))
-            yield None
         else:
-            self._reached = frozenset()
             if evaluates and unprepared:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
+        self._reached.end(early=self.ended_early, but=self._group_decider.being_decided)
         yield from self._heads.reserve(waiting)
+
+    def _ask(self, queued: Queued, turns: Turns, capacity: HostCapacity) -> Generator[None, None, Readiness]:
+        """Decide for one if it may be decided; yields where others may run."""
+        epoch, granted = self._decider.refusals.epoch, 0
+        readiness = self._readiness.of(queued)
+        if readiness == "ready":
+            granted = yield from self._serve(queued, capacity)
+        self.granted += granted
+        self._reached.note(queued, epoch, granted=bool(granted))
+        if not self._group_decider.is_begun(queued):
+            # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
+            if readiness in ("ready", "rests"):
+                yield from self._heads.reserve_at_once(queued)
+            turns.settle(queued, refused=readiness == "waits" or self._keeps_back(key_of(queued)))
+            yield None
+        return readiness
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]
@@ -189,20 +199,25 @@ class QueueWalk:
         self.groups = groups
         yield from self._group_decider.begin_reservations(gone, came, groups)
         waiting = [*queue, *(demands[0] for demands in alike)]
-        if self._reached.issuperset(map(key_of, waiting)):
-            self._reached = frozenset()
+        yield from self._reached.begin(waiting)
         turns = Turns(self._snapshot.managed, quotas.cohorts())
-        yield from turns.fill(queue, alike, self._reached)
+        yield from turns.fill(queue, alike, self._reached.keys)
         return turns, waiting
 
     def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> Generator[None, None, bool]:
         """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
         if not is_current(first, self._snapshot):
             return False
-        readiness = self._readiness(first)
+        readiness = self._readiness.of(first)
         if self._decider.refusals.is_refused(first.key):
             return True
         return readiness == "ready" and (yield from self._refused_shapes.stays_refused(first, capacity))
+
+    def _is_left_out(self, queued: Queued) -> bool:
+        """Say whether one is not to be asked, whatever happened since it was: its write failed, it is set aside, or a group is being decided."""
+        decider, groups, key = self._decider, self._group_decider, key_of(queued)
+        backs_off = decider.writes.paused(key) or key in decider.set_aside
+        return backs_off or groups.is_begun(queued) or not groups.leaves_room(queued)
 
     def _keeps_back(self, key: str) -> bool:
         """Say whether those of one shape that come behind it wait with it: it was refused for that shape, or the next walk goes on with its search."""
@@ -212,7 +227,7 @@ class QueueWalk:
         """Place the last of the queue together; yields while nodes are searched. Returns how many seconds that took."""
         decider, began = self._decider, self._clock()
         current = [demand for demand in last if is_current(demand, self._snapshot)]
-        current = [demand for demand in current if self._readiness(demand) in ("ready", "rests")]
+        current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
         # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
         if len(shapes := {decider.shape(each) for each in current}) == 1 and None not in shapes:
             decider.planner.begin()
@@ -238,31 +253,11 @@ class QueueWalk:
         yield from self._preparing.steps()
         capacity = yield from self._read()
         for each in unprepared:
-            ready = self._readiness(each) == "ready"
+            ready = self._readiness.of(each) == "ready"
             while ready:
                 self.granted += yield from self._serve(each, capacity)
                 yield None
                 ready = self._group_decider.is_begun(each)
-
-    def _readiness(self, queued: Queued) -> Readiness:
-        """Say whether to decide; a demand whose selectors cost too much is refused here."""
-        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
-            return "rests"
-        begun = isinstance(queued, CrossGroupDemand) or self._group_decider.is_begun(queued)
-        if begun or self._decider.refusals.stands(key_of(queued)):
-            return "ready"
-        members = demands_of(queued)
-        try:
-            waits = [self._preparing.waits(demand) for demand in members]
-        except BrokenInput as error:
-            if isinstance(queued, WaitingDemand):
-                self._decider.refuse_costly(queued, error)
-                return "costly"
-            self._decider.refusals.refuse(key_of(queued), "costly")
-            for demand in members:
-                events.costly(self._recorder, demand, error)
-            return "costly"
-        return "waits" if any(waits) else "ready"
 
     def _read(self) -> Generator[None, None, HostCapacity]:
         """Read what layouts reserve, and how full the nodes are; yields where others may run."""

@@ -160,17 +160,26 @@ class Refusals:
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
-        self._read = self._snapshot.changes.hosts.end, self._epoch()
+        self._read = self._snapshot.changes.hosts.end, self.epoch
         self._refused_now.clear()
 
     def reopen(self) -> None:
         """Note that devices became free in this pass, so that shapes that were refused before may not be refused now."""
         self._refused_now.clear()
 
+    def lapse(self, key: str) -> None:
+        """Note that something happened since a demand was refused, so that its shape may not be refused now."""
+        if (last := self._refused.get(key)) is not None:
+            self._refused_now.discard(last.alike.shape)
+
+    def epoch_of(self, key: str) -> tuple[int, int, int] | None:
+        """Return the epoch in which a demand was refused; None if that was good for one pass only, or never happened."""
+        return self._epochs.get(key)
+
     @property
     def outdated(self) -> bool:
         """Whether something happened since the room of nodes was read: a refusal is then good for this pass only."""
-        return self._read != (self._snapshot.changes.hosts.end, self._epoch())
+        return self._read != (self._snapshot.changes.hosts.end, self.epoch)
 
     def refuse(self, key: str, verdict: str) -> None:
         """Remember that a demand cannot be served now; `verdict` is for the metric."""
@@ -240,7 +249,7 @@ class Refusals:
         known = self._shapes.get(shape) if shape is not None else None
         if known is None:
             return None
-        if known.epoch == (self._snapshot.changes.hosts.end, self._epoch()):
+        if known.epoch == (self._snapshot.changes.hosts.end, self.epoch):
             return known.refusal
         fresh = shape in self._refused_now and self._clock() - known.at < EXPLAINED
         return known.refusal if fresh else None
@@ -253,7 +262,7 @@ class Refusals:
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
         last = self._refused.get(key)
-        if self._epochs.get(key) == self._epoch():
+        if self._epochs.get(key) == self.epoch:
             if last is not None:
                 self._refused_now.add(last.alike.shape)
             return True
@@ -273,6 +282,7 @@ class Refusals:
         last = self._refused.get(key)
         return last is not None and last.alike.shape in self._refused_now
 
-    def _epoch(self) -> tuple[int, int, int]:
-        """Return what changes whenever a refused demand may get another answer."""
+    @property
+    def epoch(self) -> tuple[int, int, int]:
+        """What changes whenever a refused demand may get another answer."""
         return self._snapshot.retry_epoch, self._exclusions.epoch(), self._still_prepared.epoch()

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, key_of
+from apportion.scheduling.groups import Queued, first_of, key_of
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.cohort import Cohort, Cohorts
 from apportion.scheduling.waiting import WaitingDemand, place_of, priority_of
@@ -171,7 +171,7 @@ class Turns:
 
     def _put(self, queued: Queued, *, later: bool) -> None:
         self._added += 1
-        first = _first(queued)
+        first = first_of(queued)
         sharing: list[_Entry] | Cohort | None = None
         if first is None:
             level, namespace, place = (later, True, 0), "", ("", "", self._added)
@@ -205,16 +205,6 @@ class Turns:
             self._popped[id(queued)] = sharing
             return queued
         return heappop(sharing)[1] if sharing is not None else queued
-
-
-def _first(queued: Queued) -> WaitingDemand | None:
-    match queued:
-        case WaitingGroup():
-            return queued.demands[0] if queued.demands else None
-        case CrossGroupDemand():
-            return queued.demand
-        case _:
-            return queued
 
 
 def _key(queued: Queued) -> str:
