@@ -1,16 +1,13 @@
-"""Devices that come free go to higher priority first, though no walk gets to the end of the queue."""
-
-from collections.abc import Iterator
+"""Devices that come free go by priority and age, though no walk gets to the end of the queue."""
 
 import pytest
 
-from apportion.allocator.preparation import Work
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.debouncer import Debouncer
 from apportion.scheduling.cycle import LONGEST, Cycle
 from tests.clock import Clock, Ticking
 from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.busywalks import exhaust, once, pressed, refuse, waiting
 from tests.scheduling.evicting import ends, holds, joins, waits
 from tests.scheduling.queued import fleet
 
@@ -27,25 +24,6 @@ def loaded(gpus: int = 1) -> ObservedCluster:
     for number in range(MANY):
         waiting(world, f"low-{number}", number, priority=-5)
     return world
-
-
-def waiting(world: ObservedCluster, name: str, millis: int, priority: int) -> None:
-    """Let a pod wait that is like no other one."""
-    resources = {"requests": {"cpu": f"{millis + 1}m"}}
-    waits(world, name, 1, priority, containers=[{"name": "main", "resources": resources}])
-
-
-def exhaust(steps: Iterator[Work | None]) -> None:
-    """Make the rest of a pass."""
-    for work in steps:
-        if work is not None:
-            work()
-
-
-def once(cycle: Cycle) -> bool:
-    """Make one pass as the operator does, of which nothing is written yet; says whether it ended early."""
-    exhaust(cycle._pass(longest=LONGEST, evaluates=False))
-    return cycle._queue.ended_early
 
 
 @pytest.mark.parametrize("passes", [1, 2, 3])
@@ -91,6 +69,54 @@ async def test_who_was_refused_in_the_same_walk_has_the_device_before_those_of_l
     assert world.places().keys() == {"high"}
 
 
+def busy(client: Client, order: str) -> tuple[ObservedCluster, Cycle]:
+    """Return a full node with two GPUs, pods that ask in vain for others and that no walk looks at all of, and one that was refused a GPU."""
+    world = fleet({"n1": ("h100", 2)})
+    world.policy("p", queue={"mostReserved": 0, "order": order})
+    world.device_class("none", "false")
+    world.clock = Ticking(world.clock.now, step=0.00005)
+    holds(world, "first", 0)
+    holds(world, "second", 1)
+    for number in range(MANY):
+        name, resources = f"other-{number}", {"requests": {"cpu": f"{number + 1}m"}}
+        world.claim(name, request("none"))
+        world.pod(name, name, gates=(GATE,), spec={"containers": [{"name": "main", "resources": resources}]})
+    waits(world, "a", 1)
+    cycle = pressed(world, client)
+    refuse(world, cycle, "a")
+    return world, cycle
+
+
+@pytest.mark.parametrize("millis", [1000, 7], ids=["alike", "other"])
+async def test_an_older_one_goes_before_a_newcomer_of_its_namespace(unanswered: Client, millis: int) -> None:
+    """Whether or not they ask for the same."""
+    world, cycle = busy(unanswered, "Priority")
+    waiting(world, "b", millis - 1, 0)
+    ends(world, "first")
+    once(cycle)
+    assert world.places().keys() == {"second", "a"}
+
+
+async def test_so_does_one_that_waits_behind_another_one_that_is_alike(unanswered: Client) -> None:
+    """Two devices come free, and the newcomer has none of them."""
+    world, cycle = busy(unanswered, "Priority")
+    waits(world, "b", 1)
+    refuse(world, cycle, "b")
+    waits(world, "c", 1)
+    ends(world, "first", "second")
+    once(cycle)
+    assert world.places().keys() == {"a", "b"}
+
+
+async def test_under_a_fifo_policy_age_decides_among_all_namespaces(unanswered: Client) -> None:
+    """The newcomer is of another one, and has a higher priority, which counts for nothing."""
+    world, cycle = busy(unanswered, "FIFO")
+    waits(world, "zz-late", 1, 9, team="zz-late")
+    ends(world, "first")
+    once(cycle)
+    assert world.places().keys() == {"second", "a"}
+
+
 async def test_those_of_higher_priority_do_not_keep_walks_from_the_others(unanswered: Client) -> None:
     """Something that may let them in changes before each walk, and each of them is like no other one."""
     world = loaded()
@@ -104,10 +130,7 @@ async def test_those_of_higher_priority_do_not_keep_walks_from_the_others(unansw
         waiting(world, f"high-{number}", number, priority=5)
     world.claim("last", request("other"))
     world.pod("last", "last", gates=(GATE,), spec={"priority": -9})
-    debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
-    debouncer.wake()
-    cycle = world.cycle(unanswered, debouncer=debouncer)
-    cycle._deciding = True
+    cycle = pressed(world, unanswered)
     for number in range(100):
         world.node("n1", cpu=str(64 + number % 2))
         once(cycle)

@@ -71,6 +71,8 @@ class QueueWalk:
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
         self._read_at = 0.0
+        self._planned_at: int | None = None
+        """As of which moment of the state the last of the queue are planned; None: they are not."""
         self.granted = 0
         """Claims granted in the latest walk."""
         self.ended_early = False
@@ -115,7 +117,7 @@ class QueueWalk:
         capacity = yield from self._read()
         yield from self._before(waiting)
         yield None
-        planned_at: int | None = None
+        self._planned_at = None
         ends, soon, repeated = self._clock() + longest, self._clock() + _SOON, 0.0
         self._decider.searches.begin(longest)
         unprepared = list[Queued]()
@@ -130,10 +132,10 @@ class QueueWalk:
                 turns.resume()
             if last := (yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))):
                 took = yield from self._plan(last, capacity)
-                planned_at, now = self._snapshot.state.moment, self._clock()
+                self._planned_at, now = self._snapshot.state.moment, self._clock()
                 # Deciding takes as long as planning: a plan that is dropped after a few decisions would be made anew for each few.
                 ends, soon = max(ends, now + took), now + max(took, _SOON)
-            elif planned_at is not None and planned_at != self._snapshot.state.moment:
+            elif self._planned_at not in (None, self._snapshot.state.moment):
                 # Devices changed since, and not by these decisions.
                 self._decider.planner.begin()
             each = turns.pop()
@@ -153,8 +155,6 @@ class QueueWalk:
                 turns.add(each, later=True)
             if readiness == "waits":
                 unprepared.append(each)
-            if planned_at is not None:
-                planned_at = self._snapshot.state.moment
         else:
             if evaluates and unprepared:
                 yield from self._evaluate(unprepared)
@@ -168,13 +168,17 @@ class QueueWalk:
         readiness = self._readiness.of(queued)
         if readiness == "ready":
             granted = yield from self._serve(queued, capacity)
+        if self._planned_at is not None:
+            self._planned_at = self._snapshot.state.moment
         self.granted += granted
         self._reached.note(queued, epoch, granted=bool(granted))
         if not self._group_decider.is_begun(queued):
             # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
             if readiness in ("ready", "rests"):
                 yield from self._heads.reserve_at_once(queued)
-            turns.settle(queued, refused=readiness == "waits" or self._keeps_back(key_of(queued)))
+            keeps_back = readiness == "waits" or self._keeps_back(key_of(queued))
+            if (following := turns.settle(queued, refused=keeps_back)) is not None:
+                self._reached.expect(following)
             yield None
         return readiness
 

@@ -1,51 +1,99 @@
 """Reached: whom walks looked at since one got to the end of the queue, and who of them is asked once more (ADR 14).
 
 In: those that wait, and those that were asked and got nothing. Out: who comes after all others in the next walk; and who is asked
-before one of lower priority, because something changed since it was refused: what came free is no newcomer's.
+before one that comes behind it by priority or age, because something changed since it was refused: what came free is no newcomer's.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from heapq import heapify, heappop, heappush
-from itertools import count
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from apportion.api.policy import QueueOrder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.groups import Queued, first_of, key_of
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.refusals import Refusals
-from apportion.scheduling.waiting import place_of, priority_of
+from apportion.scheduling.waiting import WaitingDemand, place_of
 
 MOST_REPEATED: Final = 64
 """How often somebody is asked once more in a walk."""
+MOST_BY_AGE: Final = 16
+"""How often of one namespace, or FIFO policy, before those of its own: one that has much to ask for leaves others some, too."""
 
 _Epoch: TypeAlias = tuple[int, int, int]
-_Row: TypeAlias = tuple[tuple[int, str, str], int, Queued, _Epoch | None]
-"""A place in the queue, a number that no other row has, who has the place, and the epoch in which it was asked."""
+_Place: TypeAlias = tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class _Row:
+    """One that was asked."""
+
+    place: _Place
+    queued: Queued | None
+    """None: it got its devices."""
+    asked: _Epoch | None
+    """The epoch when that began, if it is known."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those that were asked, in their order, and how far they were looked at in an epoch."""
+
+    rows: list[_Row] = field(default_factory=list)
+    epoch: _Epoch | None = None
+    looked_at: int = 0
+    left: int = MOST_BY_AGE
+
+    def put(self, row: _Row) -> None:
+        """Add one, or note that it was asked once more."""
+        if not self.rows or self.rows[-1].place < row.place:
+            self.rows.append(row)
+            return
+        position = bisect_left(self.rows, row.place, key=lambda each: each.place)
+        if self.rows[position] is not row:
+            self.rows.insert(position, row)
+            self.looked_at += position < self.looked_at
+        if row.asked != self.epoch:
+            self.looked_at = min(self.looked_at, position)
+
+    def following(self, epoch: _Epoch, before: _Place | None = None) -> _Row | None:
+        """Return the next one that was asked in another epoch than this, and comes before a place (None: any)."""
+        if self.epoch != epoch:
+            self.epoch, self.looked_at = epoch, 0
+        while self.looked_at < len(self.rows):
+            row = self.rows[self.looked_at]
+            if before is not None and row.place >= before:
+                return None
+            self.looked_at += 1
+            if row.asked != epoch and row.queued is not None:
+                return row
+        return None
 
 
 class Reached:
     """Whom walks looked at."""
 
-    def __init__(self, snapshot: Snapshot, refusals: Refusals, rests: Callable[[Queued], bool]) -> None:
-        """`rests`: whether one is not to be decided now, whatever happened."""
-        self._snapshot, self._refusals, self._rests = snapshot, refusals, rests
+    def __init__(self, snapshot: Snapshot, refusals: Refusals, is_left_out: Callable[[Queued], bool]) -> None:
+        """`is_left_out`: whether one is not to be asked, whatever happened."""
+        self._snapshot, self._refusals, self._is_left_out = snapshot, refusals, is_left_out
         self.keys: frozenset[str] = frozenset()
         """The keys of the demands and groups that former walks reached, if the latest one ended early."""
         self._now: set[str] = set()
-        self._refused: list[_Row] = []
-        """Those that got nothing and may be asked once more (a heap)."""
-        self._unchanged: list[_Row] = []
-        """Those of them for whom nothing had changed when they were looked at last."""
-        self._epoch: _Epoch | None = None
+        self._rows: dict[str, _Row] = {}
+        self._levels: dict[int, _Line] = {}
+        """Those of one priority, by place in the queue: the highest priority has the lowest."""
+        self._lines: dict[tuple[int, str | int], _Line] = {}
+        """Those of one priority and namespace, or FIFO policy (its `id`)."""
         self._left = 0
-        self._numbers = count()
 
     def begin(self, waiting: Collection[Queued]) -> Iterator[None]:
         """Start a walk over those that wait; yields where others may run."""
         if self.keys.issuperset(map(key_of, waiting)):
             self.keys = frozenset()
-        self._now, self._left = set(), MOST_REPEATED
-        self._refused, self._unchanged, pace = [], [], Pace()
+        self._now, self._left, pace = set(), MOST_REPEATED, Pace()
+        self._rows, self._levels, self._lines = {}, defaultdict(_Line), defaultdict(_Line)
         for each in waiting if self.keys else ():
             if key_of(each) in self.keys:
                 self._keep(each, self._refusals.epoch_of(key_of(each)))
@@ -59,28 +107,38 @@ class Reached:
 
     def note(self, queued: Queued, epoch: _Epoch, *, granted: bool) -> None:
         """Note that one was looked at, and the epoch when that began."""
-        self._now.add(key_of(queued))
-        if not granted and self._left:
+        key = key_of(queued)
+        self._now.add(key)
+        if not granted:
             self._keep(queued, epoch)
+        elif (row := self._rows.get(key)) is not None:
+            row.queued = None
+
+    def expect(self, queued: Queued) -> None:
+        """Note that one has its turn now that waited behind another one, so that it comes before those behind it, too."""
+        self._keep(queued, None)
 
     def before(self, queued: Queued) -> Queued | None:
-        """Return one that is to be asked before this one: of higher priority, refused, and something happened since that may let it in."""
+        """Return one that is to be asked before this one, if something happened since it was refused that may let it in.
+
+        It has a higher priority, or the same one, and comes earlier in the namespace, or under the FIFO policy.
+        """
         first = first_of(queued)
-        if first is None or not self._left:
+        if first is None:
             return None
-        if self._epoch != (epoch := self._refusals.epoch):
-            self._epoch, self._refused, self._unchanged = epoch, self._refused + self._unchanged, []
-            heapify(self._refused)
-        limit = -priority_of(first, self._snapshot.managed)
-        while self._refused and self._refused[0][0][0] < limit:
-            row = heappop(self._refused)
-            _, _, other, asked = row
-            if asked == epoch:
-                self._unchanged.append(row)
-            elif not self._rests(other):
-                self._refusals.lapse(key_of(other))
+        epoch, place, line = self._refusals.epoch, *self._place(first)
+        higher = [self._levels[level] for level in sorted(self._levels) if level < place[0]]
+        own = self._lines[line]
+        while self._left:
+            row = next(filter(None, (each.following(epoch) for each in higher)), None)
+            if row is None and own.left and (row := own.following(epoch, place)) is not None:
+                own.left -= 1
+            if row is None:
+                break
+            if row.queued is not None and not self._is_left_out(row.queued):
+                self._refusals.lapse(key_of(row.queued))
                 self._left -= 1
-                return other
+                return row.queued
         return None
 
     def end(self, *, early: bool, but: Iterable[str]) -> None:
@@ -89,6 +147,17 @@ class Reached:
 
     def _keep(self, queued: Queued, epoch: _Epoch | None) -> None:
         first = first_of(queued)
-        if first is not None:
-            place = place_of(first, self._snapshot.managed)
-            heappush(self._refused, (place, next(self._numbers), queued, epoch))
+        if first is None:
+            return
+        place, line = self._place(first)
+        row = self._rows.setdefault(key_of(queued), _Row(place, queued, epoch))
+        row.queued, row.asked = queued, epoch
+        self._levels[place[0]].put(row)
+        self._lines[line].put(row)
+
+    def _place(self, first: WaitingDemand) -> tuple[_Place, tuple[int, str | int]]:
+        """Return a demand's place in the queue, and among whom age decides."""
+        managed, claim = self._snapshot.managed, first.claims[0]
+        place, policy = place_of(first, managed), managed.policy(claim)
+        fifo = policy.queue.order == QueueOrder.FIFO
+        return place, (place[0], id(policy) if fifo else claim.namespace)

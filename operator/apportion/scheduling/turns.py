@@ -127,26 +127,27 @@ class Turns:
         self._groups -= not isinstance(queued, WaitingDemand)
         return queued
 
-    def settle(self, queued: Queued, *, refused: bool) -> None:
-        """Let the demand behind this one come, or, if this one was `refused` for their shape, none of those behind it."""
+    def settle(self, queued: Queued, *, refused: bool) -> WaitingDemand | None:
+        """Let the demand behind this one come, and return it; or, if this one was `refused` for their shape, none of those behind it."""
         cohort = self._popped.pop(id(queued), None)
         if cohort is not None:
             cohort.settle(queued)
         alike = self._alike.pop(_key(queued), None)
         if alike is None or not alike.behind:
-            return
+            return None
         if refused:
             self._left -= alike.behind
-            return
+            return None
         alike.turn += 1
         following = alike.demands[alike.turn]
         self._alike[following.key] = alike
         if self._last is None:
             self._put(following, later=False)
-            return
+            return following
         place = place_of(following, self._managed)
         before = (number for number, each in enumerate(self._last) if place_of(each, self._managed) > place)
         self._last.insert(next(before, len(self._last)), following)
+        return following
 
     def last(
         self, most: int, is_refused: Callable[[WaitingDemand], Generator[None, None, bool]]

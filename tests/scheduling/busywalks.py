@@ -1,0 +1,44 @@
+"""Walks through the queue that end early, as those of a busy cluster do."""
+
+from collections.abc import Iterator
+
+from apportion.allocator.preparation import Work
+from apportion.cluster.client import Client
+from apportion.cluster.debouncer import Debouncer
+from apportion.scheduling.cycle import LONGEST, Cycle
+from tests.observedcluster import ObservedCluster
+from tests.scheduling.evicting import waits
+
+
+def waiting(world: ObservedCluster, name: str, millis: int, priority: int, team: str = "team") -> None:
+    """Let a pod wait that is like no other one."""
+    resources = {"requests": {"cpu": f"{millis + 1}m"}}
+    waits(world, name, 1, priority, team, containers=[{"name": "main", "resources": resources}])
+
+
+def exhaust(steps: Iterator[Work | None]) -> None:
+    """Make the rest of a pass."""
+    for work in steps:
+        if work is not None:
+            work()
+
+
+def once(cycle: Cycle) -> bool:
+    """Make one pass as the operator does, of which nothing is written yet; says whether it ended early."""
+    exhaust(cycle._pass(longest=LONGEST, evaluates=False))
+    return cycle._queue.ended_early
+
+
+def pressed(world: ObservedCluster, client: Client) -> Cycle:
+    """Return a cycle whose walks end early, because something changes all the time."""
+    debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
+    debouncer.wake()
+    cycle = world.cycle(client, debouncer=debouncer)
+    cycle._deciding = True
+    return cycle
+
+
+def refuse(world: ObservedCluster, cycle: Cycle, name: str) -> None:
+    """Make passes until one was refused."""
+    while name not in dict(world.warned):
+        assert once(cycle)
