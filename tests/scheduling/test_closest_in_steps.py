@@ -8,7 +8,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, SLICES
-from apportion.scheduling.queuewalk import _LARGE
+from apportion.scheduling.lastdemands import LARGE
 from testbed.publishedslices import published_slices
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
@@ -165,7 +165,7 @@ async def test_a_card_that_is_taken_while_nodes_are_searched_for_a_late_pod_is_p
 
     def waits(world: ObservedCluster) -> None:
         world.claim("all", request("mig", count=15))
-        for number in range(_LARGE + 1):
+        for number in range(LARGE + 1):
             world.pod(f"a{number}", "all", gates=(GATE,))
         pairs(world, 1, 2)
 

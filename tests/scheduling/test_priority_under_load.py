@@ -117,23 +117,25 @@ async def test_under_a_fifo_policy_age_decides_among_all_namespaces(unanswered: 
     assert world.places().keys() == {"second", "a"}
 
 
-async def test_those_of_higher_priority_do_not_keep_walks_from_the_others(unanswered: Client) -> None:
-    """Something that may let them in changes before each walk, and each of them is like no other one."""
-    world = loaded()
-    world.clock = Ticking(world.clock.now, step=0.0005)
-    world.device_class("gpu", 'device.attributes["gpu.apportion.dev"].model == "h100"')
-    world.device_class("other", 'device.attributes["gpu.apportion.dev"].model == "spare"')
-    world.policy("other", classes=("other",), queue={"mostReserved": 0})
-    spare = {"devices": [{"name": "spare-0", "attributes": {"model": {"string": "spare"}}}]}
-    world.slice("n1", "n1-spare", spare, 1, pool="spare")
+async def test_those_of_higher_priority_take_half_of_a_walk_at_most(unanswered: Client) -> None:
+    """Something that may let them in changes before each walk, each of them is like no other one, and others could be served."""
+    world = fleet({"n1": ("h100", 1), **{f"s{number}": ("spare", 6) for number in range(10)}})
+    for name, model in (("gpu", "h100"), ("other", "spare")):
+        world.device_class(name, f'device.attributes["gpu.apportion.dev"].model == "{model}"')
+    world.policy("p", classes=("gpu", "other"), queue={"mostReserved": 0})
+    world.clock = clock = Ticking(world.clock.now, step=0.0005)
+    holds(world, "holder", 0)
     for number in range(MANY):
         waiting(world, f"high-{number}", number, priority=5)
-    world.claim("last", request("other"))
-    world.pod("last", "last", gates=(GATE,), spec={"priority": -9})
+    for number in range(60):
+        world.claim(f"low-{number}", request("other"))
+        world.pod(f"low-{number}", f"low-{number}", gates=(GATE,))
     cycle = pressed(world, unanswered)
-    for number in range(100):
-        world.node("n1", cpu=str(64 + number % 2))
+    refuse(world, cycle, f"high-{MANY - 1}")
+    began, passes = clock.now, 0
+    while len(world.places()) <= 60 and passes < 100:
+        world.node("n1", cpu=str(64 + passes % 2))
         once(cycle)
-        if "last" in world.places():
-            return
-    pytest.fail("no walk got to the last one")
+        passes += 1
+    assert passes < 60
+    assert clock.now - began < passes * 0.2

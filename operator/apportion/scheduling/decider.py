@@ -71,6 +71,8 @@ class Decider:
         self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self.set_aside: frozenset[str] = frozenset()
         """Demands (keys) that are served by somebody else, and get nothing in the queue."""
+        self.before_grant: Callable[[WaitingDemand], None] = lambda _: None
+        """Called before what was chosen for a demand of the queue is granted; what it raises, `decide` does."""
         self._tied = TiedClaims(snapshot, writes, manager=manager)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
@@ -176,9 +178,7 @@ class Decider:
             return (yield from self._without(demand, capacity, None if planned else shape, answer))
         search = partial(self._asking.about_less, demand, ask=partial(self.candidates.ask, demand, capacity))
         chosen = yield from self.admissible.steps(demand, asked, terms, answer, as_written, search)
-        self.learn(demand, chosen)
-        self.grant(demand, chosen, capacity)
-        return len(demand.claims)
+        return self._take(demand, chosen, capacity)
 
     def _without(
         self,
@@ -212,16 +212,15 @@ class Decider:
                     decision = yield from self.admissible.steps(part, asked, terms, decision, None, search)
                 except OverLimit:
                     continue
-                self.learn(part, decision)
-                self.grant(part, decision, capacity)
-                return len(part.claims)
+                return self._take(part, decision, capacity)
         return 0
 
-    def refuse_costly(self, demand: WaitingDemand, error: BrokenInput) -> None:
-        """Refuse a demand whose selectors cost more than one claim may spend."""
-        self.refusals.refuse(demand.key, "costly")
-        self.refusals.cover(demand, self.shape(demand), costly=True)
-        events.costly(self.recorder, demand, error)
+    def _take(self, demand: WaitingDemand, chosen: Decision, capacity: HostCapacity) -> int:
+        """Grant what was chosen, if nobody objects; returns how many claims were granted."""
+        self.before_grant(demand)
+        self.learn(demand, chosen)
+        self.grant(demand, chosen, capacity)
+        return len(demand.claims)
 
     def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit.

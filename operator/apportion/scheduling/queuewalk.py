@@ -6,12 +6,10 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from functools import partial
 
 import structlog
 
 from apportion.allocator.preparation import Work
-from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling import events, groupevents
@@ -21,12 +19,11 @@ from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, demands_of, key_of
 from apportion.scheduling.headreservation import HeadReservation
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.lastdemands import LastDemands
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preparing import Preparing
-from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.reached import Reached
 from apportion.scheduling.readiness import Readiness, ReadinessCheck
-from apportion.scheduling.refusedshapes import RefusedShapes
 from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
@@ -35,8 +32,14 @@ _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one. They begin anew with a plan."""
-_LARGE = 64
-"""Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
+
+
+class _AskedTooSoon(Exception):  # noqa: N818 - it is no error
+    """What was chosen for a demand may be another one's, which is to be asked before."""
+
+    def __init__(self, other: Queued) -> None:
+        super().__init__(key_of(other))
+        self.other = other
 
 
 class QueueWalk:
@@ -59,20 +62,20 @@ class QueueWalk:
         self._snapshot, self._pressing, self._before = snapshot, pressing, before
         self._partitions, self._recorder = partitions, recorder
         self._decider = decider
-        self._refused_shapes = RefusedShapes(decider)
         self._group_decider = group_decider
-        self._quotas = BatchAdmission(decider.quotas, decider.snapshot.devices.device)
         self._preparing = preparing
         self._readiness = ReadinessCheck(decider, group_decider, preparing, recorder)
+        self._last = LastDemands(snapshot, decider, self._readiness, clock)
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
         self._reached = Reached(snapshot, decider.refusals, self._is_left_out)
+        decider.before_grant = self._check_order
+        self._repeated = 0.0
+        """Seconds for which some were asked once more in the latest walk."""
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
         self._read_at = 0.0
-        self._planned_at: int | None = None
-        """As of which moment of the state the last of the queue are planned; None: they are not."""
         self.granted = 0
         """Claims granted in the latest walk."""
         self.ended_early = False
@@ -117,34 +120,24 @@ class QueueWalk:
         capacity = yield from self._read()
         yield from self._before(waiting)
         yield None
-        self._planned_at = None
-        ends, soon, repeated = self._clock() + longest, self._clock() + _SOON, 0.0
+        self._last.begin()
+        ends, soon, self._repeated = self._clock() + longest, self._clock() + _SOON, 0.0
         self._decider.searches.begin(longest)
         unprepared = list[Queued]()
         while turns:
             now = self._clock()
-            if self._reached.anybody and now >= soon + repeated and (now >= ends or self._pressing()):
+            if self._reached.anybody and now >= soon + self._repeated and (now >= ends or self._pressing()):
                 self.ended_early = True
                 break
             if now - self._read_at >= _FRESH and self._decider.refusals.outdated:
                 capacity = yield from self._read()
             if self._group_decider.leaves_more():
                 turns.resume()
-            if last := (yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))):
-                took = yield from self._plan(last, capacity)
-                self._planned_at, now = self._snapshot.state.moment, self._clock()
+            if took := (yield from self._last.plan(turns, capacity)):
                 # Deciding takes as long as planning: a plan that is dropped after a few decisions would be made anew for each few.
+                now = self._clock()
                 ends, soon = max(ends, now + took), now + max(took, _SOON)
-            elif self._planned_at not in (None, self._snapshot.state.moment):
-                # Devices changed since, and not by these decisions.
-                self._decider.planner.begin()
             each = turns.pop()
-            # They take half of a walk at most: those that were not reached yet have the other one.
-            while repeated < _SOON and (other := self._reached.before(each)) is not None:
-                self._decider.planner.begin()
-                began = self._clock()
-                yield from self._ask(other, turns, capacity)
-                repeated += self._clock() - began
             if not self._group_decider.leaves_room(each):
                 turns.hold(each)
                 continue
@@ -157,19 +150,28 @@ class QueueWalk:
                 unprepared.append(each)
         else:
             if evaluates and unprepared:
-                yield from self._evaluate(unprepared)
+                yield from self._evaluate(unprepared, turns)
             self._preparing.end()
         self._reached.end(early=self.ended_early, but=self._group_decider.being_decided)
         yield from self._heads.reserve(waiting)
 
     def _ask(self, queued: Queued, turns: Turns, capacity: HostCapacity) -> Generator[None, None, Readiness]:
         """Decide for one if it may be decided; yields where others may run."""
-        epoch, granted = self._decider.refusals.epoch, 0
-        readiness = self._readiness.of(queued)
+        epoch, readiness, granted = self._decider.refusals.epoch, self._readiness.of(queued), 0
         if readiness == "ready":
-            granted = yield from self._serve(queued, capacity)
-        if self._planned_at is not None:
-            self._planned_at = self._snapshot.state.moment
+            if isinstance(queued, WaitingGroup) and not self._group_decider.is_begun(queued):
+                # What is chosen for it is held while others are asked.
+                yield from self._ask_before(queued, self._before_it(queued), turns, capacity)
+            while True:
+                try:
+                    granted = yield from self._serve(queued, capacity)
+                    break
+                except _AskedTooSoon as found:
+                    yield from self._ask_before(queued, found.other, turns, capacity)
+                    if not self._group_decider.leaves_room(queued):
+                        turns.hold(queued)
+                        return "rests"
+        self._last.note_decided()
         self.granted += granted
         self._reached.note(queued, epoch, granted=bool(granted))
         if not self._group_decider.is_begun(queued):
@@ -181,6 +183,25 @@ class QueueWalk:
                 self._reached.expect(following)
             yield None
         return readiness
+
+    def _ask_before(
+        self, queued: Queued, other: Queued | None, turns: Turns, capacity: HostCapacity
+    ) -> Iterator[None]:
+        """Ask those that are to be asked before one, from `other` on; yields where others may run."""
+        while other is not None:
+            self._decider.planner.begin()
+            began = self._clock()
+            yield from self._ask(other, turns, capacity)
+            self._repeated += self._clock() - began
+            other = self._before_it(queued)
+
+    def _before_it(self, queued: Queued) -> Queued | None:
+        """Return one that is to be asked before this one. They take half of a walk at most: those that were not reached yet have the other one."""
+        return self._reached.before(queued) if self._repeated < _SOON else None
+
+    def _check_order(self, demand: WaitingDemand) -> None:
+        if (other := self._before_it(demand)) is not None:
+            raise _AskedTooSoon(other)
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]
@@ -208,15 +229,6 @@ class QueueWalk:
         yield from turns.fill(queue, alike, self._reached.keys)
         return turns, waiting
 
-    def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> Generator[None, None, bool]:
-        """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
-        if not is_current(first, self._snapshot):
-            return False
-        readiness = self._readiness.of(first)
-        if self._decider.refusals.is_refused(first.key):
-            return True
-        return readiness == "ready" and (yield from self._refused_shapes.stays_refused(first, capacity))
-
     def _is_left_out(self, queued: Queued) -> bool:
         """Say whether one is not to be asked, whatever happened since it was: its write failed, it is set aside, or a group is being decided."""
         decider, groups, key = self._decider, self._group_decider, key_of(queued)
@@ -227,41 +239,16 @@ class QueueWalk:
         """Say whether those of one shape that come behind it wait with it: it was refused for that shape, or the next walk goes on with its search."""
         return key in self._decider.searches.stopped or self._decider.refusals.is_refused(key)
 
-    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, float]:
-        """Place the last of the queue together; yields while nodes are searched. Returns how many seconds that took."""
-        decider, began = self._decider, self._clock()
-        current = [demand for demand in last if is_current(demand, self._snapshot)]
-        current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
-        # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
-        if len(shapes := {decider.shape(each) for each in current}) == 1 and None not in shapes:
-            decider.planner.begin()
-            return 0.0
-        refused = yield from self._refused_shapes.among(current, capacity)
-        apart = self._refused_shapes.apart(refused)
-        shut = {
-            each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
-        }
-        large = {each.key for each in current if max(len(each.pods), len(each.claims)) > _LARGE}
-        yield from decider.planner.plan(
-            current,
-            capacity,
-            lambda key: (key in refused and key not in apart) or decider.rests(key),
-            partial(self._quotas.allows, current),
-            late=apart.union(shut, large, self._quotas.beyond(current, decider.rests)),
-        )
-        return self._clock() - began
-
-    def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:
+    def _evaluate(self, unprepared: Sequence[Queued], turns: Turns) -> Iterator[Work | None]:
         """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
         self._decider.planner.begin()
         yield from self._preparing.steps()
         capacity = yield from self._read()
         for each in unprepared:
-            ready = self._readiness.of(each) == "ready"
-            while ready:
-                self.granted += yield from self._serve(each, capacity)
+            yield from self._ask(each, turns, capacity)
+            while self._group_decider.is_begun(each):
                 yield None
-                ready = self._group_decider.is_begun(each)
+                yield from self._ask(each, turns, capacity)
 
     def _read(self) -> Generator[None, None, HostCapacity]:
         """Read what layouts reserve, and how full the nodes are; yields where others may run."""
@@ -288,6 +275,8 @@ class QueueWalk:
                 granted = self._group_decider.granted
             else:
                 granted = yield from self._decider.decide(queued, capacity)
+        except _AskedTooSoon:
+            raise
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("demand.defect", demand=queued.key)
             refusals.refuse(queued.key, "defect")

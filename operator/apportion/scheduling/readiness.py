@@ -41,10 +41,9 @@ class ReadinessCheck:
         try:
             waits = [self._preparing.waits(demand) for demand in members]
         except BrokenInput as error:
-            if isinstance(queued, WaitingDemand):
-                self._decider.refuse_costly(queued, error)
-                return "costly"
             self._decider.refusals.refuse(key_of(queued), "costly")
+            if isinstance(queued, WaitingDemand):
+                self._decider.refusals.cover(queued, self._decider.shape(queued), costly=True)
             for demand in members:
                 events.costly(self._recorder, demand, error)
             return "costly"

@@ -1,0 +1,88 @@
+"""LastDemands: the last of the queue, which are planned together (ADR 0011).
+
+In: the turns of a walk, the capacity of nodes. Out: a plan once few enough are left, which is dropped when devices change by what is none of its decisions.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Final
+
+from apportion.allocator.queue import MOST_TOGETHER
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.readiness import ReadinessCheck
+from apportion.scheduling.refusedshapes import RefusedShapes
+from apportion.scheduling.turns import Turns
+from apportion.scheduling.waiting import WaitingDemand, is_current
+
+LARGE: Final = 64
+"""Pods, or claims, of a demand that is placed by itself: 64 demands are planned in one step."""
+
+
+class LastDemands:
+    """Has the planner plan for them."""
+
+    def __init__(
+        self, snapshot: Snapshot, decider: Decider, readiness: ReadinessCheck, clock: Callable[[], float]
+    ) -> None:
+        self._snapshot, self._decider = snapshot, decider
+        self._readiness, self._clock = readiness, clock
+        self._refused_shapes = RefusedShapes(decider)
+        self._quotas = BatchAdmission(decider.quotas, snapshot.devices.device)
+        self._planned_at: int | None = None
+        """As of which moment of the state they are planned; None: they are not."""
+
+    def begin(self) -> None:
+        """Start a walk, without a plan."""
+        self._planned_at = None
+
+    def plan(self, turns: Turns, capacity: HostCapacity) -> Generator[None, None, float]:
+        """Plan for the last, once they are; yields while nodes are searched. Returns how many seconds that took, 0 if there was nothing to plan."""
+        last = yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))
+        if last:
+            began = self._clock()
+            yield from self._plan(last, capacity)
+            self._planned_at = self._snapshot.state.moment
+            return self._clock() - began
+        if self._planned_at not in (None, self._snapshot.state.moment):
+            # Devices changed since, and not by these decisions.
+            self._decider.planner.begin()
+        return 0.0
+
+    def note_decided(self) -> None:
+        """Note that one of them was decided, with nothing in between."""
+        if self._planned_at is not None:
+            self._planned_at = self._snapshot.state.moment
+
+    def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> Generator[None, None, bool]:
+        """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
+        if not is_current(first, self._snapshot):
+            return False
+        readiness = self._readiness.of(first)
+        if self._decider.refusals.is_refused(first.key):
+            return True
+        return readiness == "ready" and (yield from self._refused_shapes.stays_refused(first, capacity))
+
+    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, None]:
+        decider = self._decider
+        current = [demand for demand in last if is_current(demand, self._snapshot)]
+        current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
+        # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
+        if len(shapes := {decider.shape(each) for each in current}) == 1 and None not in shapes:
+            decider.planner.begin()
+            return
+        refused = yield from self._refused_shapes.among(current, capacity)
+        apart = self._refused_shapes.apart(refused)
+        shut = {
+            each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
+        }
+        large = {each.key for each in current if max(len(each.pods), len(each.claims)) > LARGE}
+        yield from decider.planner.plan(
+            current,
+            capacity,
+            lambda key: (key in refused and key not in apart) or decider.rests(key),
+            partial(self._quotas.allows, current),
+            late=apart.union(shut, large, self._quotas.beyond(current, decider.rests)),
+        )
