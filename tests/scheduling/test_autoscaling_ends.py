@@ -9,6 +9,7 @@ from apportion.scheduling.autoscaling import PATIENCE
 from tests.observedcluster import GPU, request
 from tests.scheduling.lookingfornodes import H200, said, seen, shown, waits
 from tests.scheduling.queued import fleet
+from tests.steps import steps
 
 
 @pytest.mark.parametrize("mode", ["WhenNothingFits", "WhenFull"])
@@ -103,3 +104,22 @@ def test_pods_that_share_a_claim_are_shown_only_if_no_node_could_serve_one_of_th
     for name in ("a", "b"):
         world.pod(name, "hub", name, gates=[GATE])
     assert shown(world) == ({"a", "b"} if nodes == 0 else set())
+
+
+@pytest.mark.parametrize("are_seen", [False, True], ids=["not seen yet", "seen"])
+def test_a_pass_costs_nothing_for_what_was_said_a_moment_ago(*, are_seen: bool) -> None:
+    """However many pods were shown."""
+    counts = []
+    for pods in (4, 60):
+        world = fleet({"n1": ("h100", 1)})
+        for number in range(pods):
+            waits(world, f"p{number}", request("gpu", expression=H200))
+        say = said(world)
+        say()
+        world.clock.now += PATIENCE
+        assert len(say()) == pods
+        for number in range(pods if are_seen else 0):
+            seen(world, f"p{number}")
+        say()
+        counts.append(steps(say))
+    assert counts[0] == counts[1]

@@ -73,7 +73,7 @@ class Autoscaling:
         self._nowhere: set[Shape] = set()
         """Those that no node could serve, when it was asked last."""
         self._said: dict[str, tuple[float, str]] = {}
-        """When a pod (UID) was returned, and with which reason; until it looks so, or, if it is hidden, has looked so for a while."""
+        """When a pod (UID) was found last, and with which reason, the longest ago first; until it looks so then, or a while later."""
         self._found: dict[str, tuple[Pod, str]] = {}
         """What `look` has found so far, as it returns it: where it is given up, the next one returns that, too."""
         self._unanswered: dict[Shape, None] = {}
@@ -170,19 +170,19 @@ class Autoscaling:
 
     def _news(self, found: dict[str, tuple[Pod, str]]) -> dict[str, tuple[Pod, str]]:
         """Return those that are there as they were and do not look so yet, with those that still do not after a while."""
-        now, pods = self._clock(), self._snapshot.pods
-        self._said |= {uid: (now, why) for uid, (pod, why) in found.items() if pods.get(uid) is pod}
-        news = {}
-        for uid, (at, why) in tuple(self._said.items()):
-            pod = pods.get(uid)
-            looks_so = pod is not None and pod.shown == bool(why)
-            due = now - at >= _ANSWERED
-            # What was written to show it may be carried out after it was to be hidden.
-            if pod is None or GATE not in pod.gates or (looks_so and (why or due)):
-                del self._said[uid]
-            elif not looks_so and (uid in found or due):
-                self._said[uid] = now, why
+        now, pods, news = self._clock(), self._snapshot.pods, dict[str, tuple[Pod, str]]()
+        due = [uid for uid, _ in takewhile(lambda row: now - row[1][0] >= _ANSWERED, self._said.items())]
+        said = {uid: why for uid, (pod, why) in found.items() if pods.get(uid) is pod}
+        for uid, why in [*((uid, self._said[uid][1]) for uid in due if uid not in said), *said.items()]:
+            self._said.pop(uid, None)
+            if (pod := pods.get(uid)) is None or GATE not in pod.gates:
+                continue
+            looks_so = pod.shown == bool(why)
+            if not looks_so:
                 news[uid] = pod, why
+            # What was written to show it may be carried out after it was to be hidden.
+            if not looks_so or (not why and uid in said):
+                self._said[uid] = now, why
         return news
 
     def _put(self, demand: WaitingDemand, shape: Shape) -> None:

@@ -159,7 +159,7 @@ class QueueWalk:
         """Decide for one if it may be decided; yields where others may run."""
         epoch, readiness, granted = self._decider.refusals.epoch, self._readiness.of(queued), 0
         if readiness == "ready":
-            if isinstance(queued, WaitingGroup) and not self._group_decider.is_begun(queued):
+            if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.
                 yield from self._ask_before(queued, self._before_it(queued), turns, capacity)
             while True:
@@ -183,6 +183,10 @@ class QueueWalk:
                 self._reached.expect(following)
             yield None
         return readiness
+
+    def _is_going_on(self, group: WaitingGroup) -> bool:
+        """Say whether nothing is to be chosen for a group now: that has begun, or it is refused as before."""
+        return self._group_decider.is_begun(group) or self._decider.refusals.stands(group.key)
 
     def _ask_before(
         self, queued: Queued, other: Queued | None, turns: Turns, capacity: HostCapacity
