@@ -3,17 +3,25 @@
 from collections.abc import Iterator
 
 from apportion.allocator.preparation import Work
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
+from apportion.cluster.kinds import PODS
 from apportion.scheduling.cycle import LONGEST, Cycle
-from tests.observedcluster import ObservedCluster
-from tests.scheduling.evicting import waits
+from tests.observedcluster import ObservedCluster, request
 
 
-def waiting(world: ObservedCluster, name: str, millis: int, priority: int, team: str = "team") -> None:
-    """Let a pod wait that is like no other one."""
+def waiting(
+    world: ObservedCluster, name: str, millis: int, priority: int, team: str = "team", second: int = 0
+) -> None:
+    """Let a pod wait, since a second of the year, that is like no other one with other millis of a core."""
+    since = {"creationTimestamp": f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"}
+    world.claim(name, request("gpu"), namespace=team, **since)
     resources = {"requests": {"cpu": f"{millis + 1}m"}}
-    waits(world, name, 1, priority, team, containers=[{"name": "main", "resources": resources}])
+    spec = {"priority": priority, "containers": [{"name": "main", "resources": resources}]}
+    pod = world.pod(name, name, gates=(GATE,), spec=spec, namespace=team)
+    pod["metadata"] |= since
+    world.see(PODS, pod)
 
 
 def exhaust(steps: Iterator[Work | None]) -> None:

@@ -7,6 +7,7 @@ from apportion.cluster.client import Client
 from apportion.scheduling.cycle import LONGEST, Cycle
 from tests.clock import Clock, Ticking
 from tests.observedcluster import ObservedCluster, request
+from tests.quota.tenants import namespace, quota
 from tests.scheduling.busywalks import exhaust, once, pressed, refuse, waiting
 from tests.scheduling.evicting import ends, holds, joins, waits
 from tests.scheduling.queued import fleet
@@ -69,14 +70,14 @@ async def test_who_was_refused_in_the_same_walk_has_the_device_before_those_of_l
     assert world.places().keys() == {"high"}
 
 
-def busy(client: Client, order: str) -> tuple[ObservedCluster, Cycle]:
+def busy(client: Client, order: str, *, owner: str = "team") -> tuple[ObservedCluster, Cycle]:
     """Return a full node with two GPUs, pods that ask in vain for others and that no walk looks at all of, and one that was refused a GPU."""
     world = fleet({"n1": ("h100", 2)})
     world.policy("p", queue={"mostReserved": 0, "order": order})
     world.device_class("none", "false")
     world.clock = Ticking(world.clock.now, step=0.00005)
     holds(world, "first", 0)
-    holds(world, "second", 1)
+    holds(world, "second", 1, team=owner)
     for number in range(MANY):
         name, resources = f"other-{number}", {"requests": {"cpu": f"{number + 1}m"}}
         world.claim(name, request("none"))
@@ -108,13 +109,34 @@ async def test_so_does_one_that_waits_behind_another_one_that_is_alike(unanswere
     assert world.places().keys() == {"a", "b"}
 
 
-async def test_under_a_fifo_policy_age_decides_among_all_namespaces(unanswered: Client) -> None:
-    """The newcomer is of another one, and has a higher priority, which counts for nothing."""
-    world, cycle = busy(unanswered, "FIFO")
-    waits(world, "zz-late", 1, 9, team="zz-late")
+@pytest.mark.parametrize(("order", "priority"), [("Priority", 0), ("FIFO", 9)])
+async def test_an_older_one_goes_before_a_newcomer_of_another_namespace(
+    unanswered: Client, order: str, priority: int
+) -> None:
+    """Under a FIFO policy a higher priority counts for nothing."""
+    world, cycle = busy(unanswered, order)
+    waits(world, "zz-late", 1, priority, team="zz-late")
     ends(world, "first")
     once(cycle)
     assert world.places().keys() == {"second", "a"}
+
+
+@pytest.mark.parametrize(("owner", "served"), [("zz-late", "a"), ("team", "zz-late")])
+async def test_in_a_cohort_the_namespace_goes_first_that_has_less(
+    unanswered: Client, owner: str, served: str
+) -> None:
+    """Whether or not the other one has waited for longer."""
+    world, cycle = busy(unanswered, "Priority", owner=owner)
+    for team in ("team", "zz-late"):
+        namespace(world, team, team=team)
+        quota(world, team, cohort="x")
+    assert once(cycle)
+    waits(world, "zz-late", 1, team="zz-late")
+    ends(world, "first")
+    passes = 0
+    while len(world.places()) < 2 and (passes := passes + 1) < 20:
+        once(cycle)
+    assert world.places().keys() == {"second", served}
 
 
 async def test_those_of_higher_priority_take_half_of_a_walk_at_most(unanswered: Client) -> None:

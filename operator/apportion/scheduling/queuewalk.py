@@ -68,7 +68,7 @@ class QueueWalk:
         self._last = LastDemands(snapshot, decider, self._readiness, clock)
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
-        self._reached = Reached(snapshot, decider.refusals, self._is_left_out)
+        self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.has_more)
         decider.before_grant = self._check_order
         self._repeated = 0.0
         """Seconds for which some were asked once more in the latest walk."""

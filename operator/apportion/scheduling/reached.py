@@ -20,7 +20,7 @@ from apportion.scheduling.waiting import WaitingDemand, place_of
 MOST_REPEATED: Final = 64
 """How often somebody is asked once more in a walk."""
 MOST_BY_AGE: Final = 16
-"""How often of one namespace, or FIFO policy, before those of its own: one that has much to ask for leaves others some, too."""
+"""How often of one namespace, or FIFO policy, before those of its own, and how many other namespaces: one that has much to ask for leaves others some, too."""
 
 _Epoch: TypeAlias = tuple[int, int, int]
 _Place: TypeAlias = tuple[int, str, str]
@@ -31,6 +31,7 @@ class _Row:
     """One that was asked."""
 
     place: _Place
+    namespace: str
     queued: Queued | None
     """None: it got its devices."""
     asked: _Epoch | None
@@ -75,9 +76,16 @@ class _Line:
 class Reached:
     """Whom walks looked at."""
 
-    def __init__(self, snapshot: Snapshot, refusals: Refusals, is_left_out: Callable[[Queued], bool]) -> None:
-        """`is_left_out`: whether one is not to be asked, whatever happened."""
-        self._snapshot, self._refusals, self._is_left_out = snapshot, refusals, is_left_out
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        refusals: Refusals,
+        is_left_out: Callable[[Queued], bool],
+        has_more: Callable[[str, str], bool],
+    ) -> None:
+        """`is_left_out`: whether one is not to be asked, whatever happened; `has_more`: whether a namespace comes behind another one of its cohort."""
+        self._snapshot, self._refusals = snapshot, refusals
+        self._is_left_out, self._has_more = is_left_out, has_more
         self.keys: frozenset[str] = frozenset()
         """The keys of the demands and groups that former walks reached, if the latest one ended early."""
         self._now: set[str] = set()
@@ -87,12 +95,14 @@ class Reached:
         self._lines: dict[tuple[int, str | int], _Line] = {}
         """Those of one priority and namespace, or FIFO policy (its `id`)."""
         self._left = 0
+        self._others = set[str]()
+        """Namespaces of which one was asked before one of another namespace."""
 
     def begin(self, waiting: Collection[Queued]) -> Iterator[None]:
         """Start a walk over those that wait; yields where others may run."""
         if self.keys.issuperset(map(key_of, waiting)):
             self.keys = frozenset()
-        self._now, self._left, pace = set(), MOST_REPEATED, Pace()
+        self._now, self._others, self._left, pace = set(), set(), MOST_REPEATED, Pace()
         self._rows, self._levels, self._lines = {}, defaultdict(_Line), defaultdict(_Line)
         for each in waiting if self.keys else ():
             if key_of(each) in self.keys:
@@ -121,7 +131,7 @@ class Reached:
     def before(self, queued: Queued) -> Queued | None:
         """Return one that is to be asked before this one, if something happened since it was refused that may let it in.
 
-        It has a higher priority, or the same one, and comes earlier in the namespace, or under the FIFO policy.
+        It has a higher priority; or the same one, and came earlier: in the namespace, under the FIFO policy, or as the first of another namespace.
         """
         first = first_of(queued)
         if first is None:
@@ -133,7 +143,7 @@ class Reached:
             row = next(filter(None, (each.following(epoch) for each in higher)), None)
             if row is None and own.left and (row := own.following(epoch, place)) is not None:
                 own.left -= 1
-            if row is None:
+            if row is None and (row := self._of_another(place, first.claims[0].namespace, epoch)) is None:
                 break
             if row.queued is not None and not self._is_left_out(row.queued):
                 self._refusals.lapse(key_of(row.queued))
@@ -145,12 +155,26 @@ class Reached:
         """End a walk; `early`: before the last of the queue. `but`: keys of those that former walks reached, and that are not done with."""
         self.keys = self.keys.difference(but) | self._now if early else frozenset()
 
+    def _of_another(self, place: _Place, namespace: str, epoch: _Epoch) -> _Row | None:
+        """Return the oldest of another namespace that waits since before this place, once for each."""
+        if len(self._others) == MOST_BY_AGE:
+            return None
+        for row in self._levels[place[0]].rows:
+            if row.place >= place:
+                break
+            if row.asked == epoch or row.queued is None or row.namespace in self._others:
+                continue
+            if row.namespace != namespace and not self._has_more(row.namespace, namespace):
+                self._others.add(row.namespace)
+                return row
+        return None
+
     def _keep(self, queued: Queued, epoch: _Epoch | None) -> None:
         first = first_of(queued)
         if first is None:
             return
         place, line = self._place(first)
-        row = self._rows.setdefault(key_of(queued), _Row(place, queued, epoch))
+        row = self._rows.setdefault(key_of(queued), _Row(place, first.claims[0].namespace, queued, epoch))
         row.queued, row.asked = queued, epoch
         self._levels[place[0]].put(row)
         self._lines[line].put(row)

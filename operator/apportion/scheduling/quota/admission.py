@@ -235,6 +235,14 @@ class Admission:
         claims = [claim for demand in demands for claim in demand.claims]
         return self.charging.expected(claims, use, shares=self.shares)
 
+    def has_more(self, namespace: str, than: str) -> bool:
+        """Say whether a namespace has more of what a cohort shares than another one of that cohort has; False: they share none."""
+        self.charging.follow()
+        one, other = self.charging.usage.of(namespace), self.charging.usage.of(than)
+        if one is None or other is None or one.quota.spec.cohort != other.quota.spec.cohort:
+            return False
+        return one.quota.spec.cohort is not None and one.share(self.totals.of) > other.share(self.totals.of)
+
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""
         return Cohorts(self.charging, self.totals.of, shares=self.shares)
