@@ -71,7 +71,7 @@ class QueueWalk:
         self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.has_more)
         decider.before_grant = self._check_order
         self._repeated = 0.0
-        """Seconds for which some were asked once more in the latest walk."""
+        """Seconds for which some were asked once more in the latest walk, in vain."""
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
@@ -161,7 +161,8 @@ class QueueWalk:
         if readiness == "ready":
             if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.
-                yield from self._ask_before(queued, self._before_it(queued), turns, capacity)
+                while (other := self._before_it(queued)) is not None:
+                    yield from self._ask_before(queued, other, turns, capacity)
             while True:
                 try:
                     granted = yield from self._serve(queued, capacity)
@@ -189,18 +190,21 @@ class QueueWalk:
         return self._group_decider.is_begun(group) or self._decider.refusals.stands(group.key)
 
     def _ask_before(
-        self, queued: Queued, other: Queued | None, turns: Turns, capacity: HostCapacity
+        self, queued: Queued, first: Queued, turns: Turns, capacity: HostCapacity
     ) -> Iterator[None]:
-        """Ask those that are to be asked before one, from `other` on; yields where others may run."""
+        """Ask those that are to be asked before one, from `first` on, until one of them got something; yields where others may run."""
+        other: Queued | None = first
         while other is not None:
             self._decider.planner.begin()
-            began = self._clock()
+            began, granted = self._clock(), self.granted
             yield from self._ask(other, turns, capacity)
+            if self.granted > granted:
+                return
             self._repeated += self._clock() - began
             other = self._before_it(queued)
 
     def _before_it(self, queued: Queued) -> Queued | None:
-        """Return one that is to be asked before this one. They take half of a walk at most: those that were not reached yet have the other one."""
+        """Return one that is to be asked before this one. Those that get nothing take half of a walk at most: those that were not reached yet have the other one."""
         return self._reached.before(queued) if self._repeated < _SOON else None
 
     def _check_order(self, demand: WaitingDemand) -> None:
