@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.scheduling.cycle import LONGEST
 from tests.clock import Ticking
 from tests.quota.tenants import namespace, quota
+from tests.scheduling.busywalks import once
 from tests.scheduling.evicting import Trial, ends, holds, joins, trial, waits
 
 MANY = 150
@@ -32,10 +32,7 @@ async def work(made: Trial, passes: int = PASSES) -> int:
     """Make passes as the operator does; returns how many of them looked at the whole queue."""
     whole = 0
     for _ in range(passes):
-        for each in made.cycle._pass(longest=LONGEST, evaluates=False):
-            if each is not None:
-                each()
-        whole += not made.cycle._queue.ended_early
+        whole += not once(made.cycle)
         for _ in range(5):
             await asyncio.sleep(0)
     return whole

@@ -142,13 +142,7 @@ def key_of(queued: Queued) -> str:
 
 def first_of(queued: Queued) -> WaitingDemand | None:
     """Return the demand that gives what is decided at once its place in the queue; None: it has none of its own."""
-    match queued:
-        case WaitingGroup():
-            return queued.demands[0] if queued.demands else None
-        case CrossGroupDemand():
-            return queued.demand
-        case _:
-            return queued
+    return next(iter(demands_of(queued)), None)
 
 
 def _index(demand: WaitingDemand) -> tuple[int, ...]:

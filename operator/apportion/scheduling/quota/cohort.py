@@ -11,9 +11,8 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from apportion.quota.use import QuotaUse, Total
-from apportion.scheduling.groups import Queued, WaitingGroup
+from apportion.scheduling.groups import Queued, demands_of
 from apportion.scheduling.quota.charging import Charging
-from apportion.scheduling.waiting import WaitingDemand
 
 Place: TypeAlias = tuple[str, str, int]
 """Of one that waits, by age; no other has it."""
@@ -118,7 +117,7 @@ class Cohort:
             raise TypeError(f"namespace {namespace} has no quota")
         if use not in self._ahead:
             self._ahead[use] = _Ahead(use)
-        claims = [claim for demand in _demands(queued) for claim in demand.claims]
+        claims = [claim for demand in demands_of(queued) for claim in demand.claims]
         asked = self._charging.expected(claims, use, shares=self._shares)
         kind = use, tuple(map(bool, asked))
         line = self._lines.get(kind)
@@ -186,13 +185,3 @@ class Cohorts:
         if key not in self._found:
             self._found[key] = Cohort(self._charging, total=self._total, shares=self._shares)
         return self._found[key]
-
-
-def _demands(queued: Queued) -> Sequence[WaitingDemand]:
-    match queued:
-        case WaitingGroup():
-            return queued.demands
-        case WaitingDemand():
-            return (queued,)
-        case _:
-            return (queued.demand,)
