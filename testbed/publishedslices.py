@@ -1,6 +1,6 @@
 """The ResourceSlices that our agent would publish for a simulated node, without running the agent.
 
-In: the content of a simulation file, a Node's name and UID. Out: slices as JSON, made by the agent's own
+In: the content of a simulation file, a Node's name and UID, how it shares its GPUs. Out: slices as JSON, made by the agent's own
 code: the inventory of a node on which nothing is cut (`compose`), its pools, and the writes of a first round.
 """
 
@@ -14,6 +14,7 @@ from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.compose import compose
 from apportion.agent.slices.pool import pools
+from apportion.agent.slices.shares import PublishedSharing
 from apportion.api.contract import GUARD, NETWORK_DEVICE
 from testbed.api import Json
 
@@ -26,14 +27,19 @@ DRIVERS: Mapping[str, str] = {
 
 
 def published_slices(
-    simulation: Mapping[str, Any], node: str, uid: str, *, guard: bool = True
+    simulation: Mapping[str, Any],
+    node: str,
+    uid: str,
+    *,
+    guard: bool = True,
+    sharing: PublishedSharing | None = None,
 ) -> tuple[Json, ...]:
-    """Return the slices of all pools of a node; `guard` False leaves out the taint that excludes kube-scheduler's allocator.
+    """Return the slices of all pools of a node.
 
-    Raises BrokenInput for an unknown card model.
+    `guard` False leaves out the taint that excludes kube-scheduler's allocator; `sharing`: its GPUs serve several claims each. Raises BrokenInput for an unknown card model.
     """
     cards = tuple(_described(card) for card, *_ in make(Simulation.model_validate(simulation), node))
-    inventory = compose(cards, (), {}, (), {})
+    inventory = compose(cards, (), {}, (), {}, sharing=sharing)
     owner = Owner(node, uid)
     found = tuple(
         each for pool in pools(inventory, DRIVERS) for each in slice_changes(pool, (), owner).creates

@@ -15,6 +15,7 @@ from apportion.cluster.kinds import CLAIMS
 from bench.crowd.crowd import Crowd
 from bench.crowd.crowdplan import CrowdPlan
 from bench.crowd.figures import Figures
+from bench.crowd.use import Use
 from bench.doubled import refuse_doubled
 from bench.endtoend.cluster import Cluster, prepared
 from bench.endtoend.creator import create, delete_after
@@ -65,8 +66,9 @@ async def measure(plan: CrowdPlan, binaries: Binaries, show: Shown = lambda _: N
             await timeline.lists.listening()
             await settled(cluster.pids)
             loaded = load()
+            use = Use(control_plane.api, plan.names())
             readings, served, requests = await _run(
-                plan, cluster, cluster.probe, crowd, namespace, timeline, show
+                plan, cluster, cluster.probe, crowd, use, namespace, timeline, show
             )
             ended = time.monotonic()
         control_plane.check()
@@ -81,6 +83,7 @@ async def measure(plan: CrowdPlan, binaries: Binaries, show: Shown = lambda _: N
             during=during,
             waiting=sum("allocation" not in claim.get("status", {}) for claim in claims),
             served=served,
+            gpus=use.mean,
             requests=requests,
             starts=cluster.operator.starts,
             load=(loaded, load()),
@@ -92,6 +95,7 @@ async def _run(
     cluster: Cluster,
     probe: OperatorProbe,
     crowd: Crowd,
+    use: Use,
     namespace: str,
     timeline: Timeline,
     show: Shown,
@@ -113,7 +117,8 @@ async def _run(
             readings.append(await Reading.of(cluster, probe))
             then, requests = crowd.served, await asyncio.to_thread(counted, cluster.control_plane)
             show("beside")
-            await asyncio.sleep(plan.seconds)
+            async with beside(use.run()):
+                await asyncio.sleep(plan.seconds)
             readings.append(await Reading.of(cluster, probe))
             served = crowd.served - then
             after = await asyncio.to_thread(counted, cluster.control_plane)

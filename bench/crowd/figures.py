@@ -26,6 +26,8 @@ class Figures:
     """Claims of the crowd without devices at the end."""
     served: int
     """Pods of the crowd that were bound in the last span."""
+    gpus: float
+    """How many GPUs the crowd used in the last span, on average."""
     requests: Counts
     """In the last span."""
     starts: int
@@ -52,6 +54,7 @@ class Figures:
             **{name: span.to_json() for name, span in self.spans},
             "waiting": self.waiting,
             "served": self.served,
+            "gpusUsed": round(self.gpus, 1),
             "operatorStarts": self.starts,
             "operatorResidentMiB": round(done.operator.resident / MIB),
             "cpuSeconds": {

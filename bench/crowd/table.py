@@ -3,6 +3,7 @@
 from rich.table import Table
 
 from bench.crowd.figures import Figures
+from bench.h100node import CARDS
 from bench.span import ROWS
 
 _TITLES = {"before": "alone", "making": "while the crowd comes", "during": "beside the crowd"}
@@ -22,4 +23,7 @@ def table(found: Figures) -> Table:
         shown.add_row(name, *(cell(span) for _, span in found.spans))
     shown.add_section()
     shown.add_row("the crowd: served / waiting at the end", "", "", f"{found.served:,} / {found.waiting:,}")
+    shown.add_row(
+        "its GPUs in use, on average", "", "", f"{found.gpus:,.0f} of {plan.crowded * CARDS:,}"
+    )
     return shown

@@ -30,7 +30,9 @@ BOTH = "both"
 def main(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes with eight H100 each.")] = 100,
     pods: Annotated[int, typer.Option(min=1, help="Pods, each with a template claim.")] = 800,
-    devices: Annotated[Devices, typer.Option(help="A whole GPU or one MIG 1g.10gb a pod.")] = Devices.GPU,
+    devices: Annotated[
+        Devices, typer.Option(help="A whole GPU, one MIG 1g.10gb or 10Gi of a GPU a pod.")
+    ] = Devices.GPU,
     rate: Annotated[float, typer.Option(min=0, help="Pods made per second; 0: all at once.")] = 0,
     stay: Annotated[
         float, typer.Option(min=0, help="Seconds after which a bound pod is deleted; 0: never.")

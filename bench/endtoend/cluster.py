@@ -5,7 +5,7 @@ processes that work for them. Everything is new for each run, and ended after it
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -75,7 +75,7 @@ async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIte
         ours = who is Who.OURS
         if not ours:
             await control_plane.kubectl("apply", "-f", str(MANIFESTS / "base" / "device-classes.yaml"))
-        slices = await _publish(control_plane, tuple(workload.shapes()), guard=ours)
+        slices = await _publish(control_plane, workload, guard=ours)
         operator = probe = None
         if ours:
             deployed = Installation(control_plane, (), agents=False, operator_options=_DEPLOYED)
@@ -92,7 +92,7 @@ async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIte
         yield cluster
 
 
-async def _publish(control_plane: ControlPlane, shapes: Sequence[NodeShape], *, guard: bool) -> int:
+async def _publish(control_plane: ControlPlane, workload: Workload, *, guard: bool) -> int:
     """Make the Nodes and their slices; returns the number of slices."""
     api, slots = control_plane.api, asyncio.Semaphore(_TOGETHER)
 
@@ -102,12 +102,13 @@ async def _publish(control_plane: ControlPlane, shapes: Sequence[NodeShape], *, 
 
     async def publish(node: Json) -> int:
         metadata = node["metadata"]
-        slices = published_slices(SIMULATION, metadata["name"], metadata["uid"], guard=guard)
+        name, uid = metadata["name"], metadata["uid"]
+        slices = published_slices(SIMULATION, name, uid, guard=guard, sharing=workload.sharing)
         async with slots:
             for each in slices:
                 await api.create(SLICES.path(), each)
         return len(slices)
 
-    await asyncio.gather(*(make(shape) for shape in shapes))
+    await asyncio.gather(*(make(shape) for shape in workload.shapes()))
     nodes, _ = await api.items(NODES.path())
     return sum(await asyncio.gather(*(publish(node) for node in nodes)))

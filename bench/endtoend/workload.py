@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from apportion.agent.slices.shares import PublishedSharing
+from apportion.api.policy import SharingStrategy
 from bench.h100node import CARDS, MOST_CUT, PROFILE_SELECTORS, RESOURCES
 from testbed.api import Json
 from testbed.node import NodeShape
 
 TEMPLATE: Final = "device"
+SHARE: Final = "10Gi"
+"""Memory of a share; seven fit on a GPU."""
+_SHARING: Final = PublishedSharing(SharingStrategy.TIME_SLICING, MOST_CUT)
 _REQUESTS: Final = {"cpu": "1", "memory": "4Gi"}
 
 
@@ -23,6 +28,8 @@ class Devices(StrEnum):
     """One whole GPU."""
     MIG = "mig"
     """One MIG partition of the smallest profile; seven fit on a card."""
+    SHARE = "share"
+    """A part of a GPU's memory (consumable capacity, KEP-5075), as large as such a partition's; seven fit, too."""
 
 
 class Who(StrEnum):
@@ -47,6 +54,11 @@ class Workload:
     """Seconds after which a bound pod is deleted; 0: it stays."""
 
     @property
+    def sharing(self) -> PublishedSharing | None:
+        """How the nodes share their GPUs; None: they do not."""
+        return _SHARING if self.devices is Devices.SHARE else None
+
+    @property
     def capacity(self) -> int:
         """How many of these pods fit at once."""
         return self.nodes * CARDS * (1 if self.devices is Devices.GPU else MOST_CUT)
@@ -58,9 +70,12 @@ class Workload:
 
     def template(self) -> Json:
         """Return the ResourceClaimTemplate of all pods."""
-        exactly: Json = {"deviceClassName": f"{self.devices}.apportion.dev"}
+        kind = Devices.MIG if self.devices is Devices.MIG else Devices.GPU
+        exactly: Json = {"deviceClassName": f"{kind}.apportion.dev"}
         if self.devices is Devices.MIG:
             exactly["selectors"] = PROFILE_SELECTORS
+        if self.devices is Devices.SHARE:
+            exactly["capacity"] = {"requests": {"memory": SHARE}}
         spec = {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
         return {"metadata": {"name": TEMPLATE}, "spec": {"spec": spec}}
 

@@ -23,6 +23,7 @@ def test_a_crowd_that_waits_takes_nothing_from_another_tenant(binaries: Binaries
         assert span["passes"] > 0
     assert found["waiting"] > 0
     assert found["served"] > 0
+    assert 8 < found["gpusUsed"] <= 16
     assert found["operatorStarts"] == 1
     assert found["requests"]["operator"]["patch acceleratorquotas/status"] > 0
 

@@ -38,11 +38,12 @@ def test_both_bind_every_pod_and_every_figure_is_there(binaries: Binaries) -> No
 
 
 def test_pods_that_leave_make_room_for_the_next_at_a_steady_rate(binaries: Binaries) -> None:
-    """Twelve pods for eight GPUs: the last four are bound to devices of pods that were deleted."""
+    """Sixty pods for eight GPUs that seven share each: the last four are bound to shares of pods that were deleted."""
     [ours] = run(
-        *("--nodes", 1, "--pods", 12, "--rate", 10, "--stay", 0.1, "--who", "ours", "--limit", 90),
+        *("--nodes", 1, "--pods", 60, "--devices", "share", "--rate", 15, "--stay", 0.1),
+        *("--who", "ours", "--limit", 90),
     )
-    assert ours["bound"] == 12
+    assert ours["bound"] == 60
     assert ours["createdPerSecond"] < 20
     assert ours["requests"]["bench"]["delete pods"] > 0
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from apportion.agent.slices.nodeinventory import SHARED
+from apportion.agent.slices.shares import PublishedSharing
+from apportion.api.policy import SharingStrategy
 from apportion.cluster.kinds import NODES, PARTITIONS, SLICES
 from testbed.api import Api, Json
 from testbed.beside import beside
@@ -53,6 +56,21 @@ async def test_they_are_what_a_running_agent_publishes(control_plane: ControlPla
     open_to_all = published_slices(SIMULATION, node, uid, guard=False)
     assert {item["metadata"]["name"] for item in open_to_all} == made.keys()
     assert not [d for item in open_to_all for d in item["spec"].get("devices", ()) if "taints" in d]
+
+
+def test_gpus_that_are_shared_serve_several_claims() -> None:
+    """Each whole GPU has memory and a number of shares to give; its partitions have the taint that keeps claims off them."""
+    sharing = PublishedSharing(SharingStrategy.TIME_SLICING, 7)
+    items = published_slices(SIMULATION, "n", "u", sharing=sharing)
+    devices = [device for item in items for device in item["spec"].get("devices", ())]
+    gpus = [device for device in devices if device["attributes"]["type"] == {"string": "gpu"}]
+    assert gpus
+    for gpu in gpus:
+        assert gpu["allowMultipleAllocations"]
+        assert gpu["capacity"]["shares"]["value"] == "7"
+    parts = [device for device in devices if device["attributes"]["type"] == {"string": "mig"}]
+    assert parts
+    assert all(SHARED.key in {taint["key"] for taint in part["taints"]} for part in parts)
 
 
 def partition(name: str) -> Json:
