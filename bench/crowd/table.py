@@ -23,7 +23,5 @@ def table(found: Figures) -> Table:
         shown.add_row(name, *(cell(span) for _, span in found.spans))
     shown.add_section()
     shown.add_row("the crowd: served / waiting at the end", "", "", f"{found.served:,} / {found.waiting:,}")
-    shown.add_row(
-        "its GPUs in use, on average", "", "", f"{found.gpus:,.0f} of {plan.crowded * CARDS:,}"
-    )
+    shown.add_row("its GPUs in use, on average", "", "", f"{found.gpus:,.0f} of {plan.crowded * CARDS:,}")
     return shown

@@ -254,6 +254,11 @@ class Refusals:
         fresh = shape in self._refused_now and self._clock() - known.at < EXPLAINED
         return known.refusal if fresh else None
 
+    def alike_of(self, key: str) -> object | None:
+        """Return what stands for the refused demands of this one's shape, namespace and priority, to compare by identity; None: it is like no other."""
+        last = self._refused.get(key)
+        return last.alike if last is not None else None
+
     def is_explained(self, demand: WaitingDemand, shape: object | None) -> bool:
         """Say whether a demand was refused for this shape, and its Event need not be made anew."""
         last = self._refused.get(demand.key)

@@ -6,8 +6,10 @@ of them may not go, or because this replica may not write.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -24,6 +26,18 @@ from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A moment at which somebody was asked about."""
+
+    epochs: object
+    """What the snapshot was."""
+    seen: int
+    """How far changes of nodes were read."""
+    at: float
+    """By the clock."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +69,8 @@ class Preemption:
     """The demand was served, or is gone: nobody else is evicted for it."""
     missed: bool = False
     """It had no devices in the latest pass, and did not wait: a write may have failed since the queue was made, or it waits no more."""
-    looked: object = None
-    """What the snapshot was when the demand was last asked about."""
+    looked: Looked | None = None
+    """When the demand was last asked about."""
 
     @property
     def demand(self) -> WaitingDemand:
@@ -101,9 +115,14 @@ class Evictions:
         self._wake = wake
         self._is_needed = is_needed
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By namespace of pods that are evicted."""
 
     def begin(self, preemption: Preemption) -> None:
-        """Evict the pods of a preemption; one without pods is done."""
+        """Evict the pods of a preemption; one without pods is done.
+
+        Those in one namespace go one after the other: what a PodDisruptionBudget allows once would be promised to several.
+        """
         if not preemption.pods:
             preemption.asked_until = self._clock()
             return
@@ -116,20 +135,13 @@ class Evictions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _carry_out(self, preemption: Preemption) -> None:
-        """Evict the pods one after the other, once the server would let all of them go."""
+        """Evict the pods of one, and note what became of it."""
         demand = preemption.demand
         try:
-            refused = await self._evictor.refusal(preemption.pods)
-            if refused is not None:
-                self._refused(preemption, refused)
-            elif self._is_needed(preemption):
-                nodes, quota = preemption.reservation.nodes, preemption.quota
-                events.preempting(self._recorder, demand, preemption.pods, nodes, quota)
-                for pod in preemption.pods:
-                    refused = await self._evict(preemption, pod)
-                    if refused is not None:
-                        self._refused(preemption, refused)
-                        break
+            async with AsyncExitStack() as turns:
+                for namespace in sorted({pod.namespace for pod in preemption.pods}):
+                    await turns.enter_async_context(self._turns.setdefault(namespace, asyncio.Lock()))
+                await self._evict_all(preemption)
         except (ApiError, NotLeading) as error:
             _log.info("preemption.stopped", claim=demand.claims[0].key, error=str(error))
             preemption.stopped = True
@@ -139,6 +151,20 @@ class Evictions:
         finally:
             preemption.asked_until = self._clock()
             self._wake()
+
+    async def _evict_all(self, preemption: Preemption) -> None:
+        """Evict the pods one after the other, once the server would let all of them go."""
+        refused = await self._evictor.refusal(preemption.pods)
+        if refused is not None:
+            self._refused(preemption, refused)
+        elif self._is_needed(preemption):
+            nodes, quota = preemption.reservation.nodes, preemption.quota
+            events.preempting(self._recorder, preemption.demand, preemption.pods, nodes, quota)
+            for pod in preemption.pods:
+                refused = await self._evict(preemption, pod)
+                if refused is not None:
+                    self._refused(preemption, refused)
+                    break
 
     async def _evict(self, preemption: Preemption, pod: Pod) -> Refused | None:
         """Evict one pod, unless the demand needs it no more."""

@@ -1,7 +1,7 @@
 """Preemptions: evicts pods for demands and groups that wait, and keeps what they give back for these.
 
 In: the demands and groups that were not served in a pass. Out: evictions in the background, reservations, and decisions for those
-whose devices have become free. One search for victims a second at most, and one more on the nodes of one for which devices are reserved; for each of those that wait
+whose devices have become free. Each second victims are searched for some of them, one after the other, and once more on the nodes of one for which devices are reserved; for each of those that wait
 one preemption at a time. A pass searches for a while only, and the next one goes on where it stopped: nobody waits for a search that takes long.
 
 A preemption ends when its demand is served, by whatever devices; when the demand is gone; or when it was in vain. Nothing of it is
@@ -61,7 +61,7 @@ class Preemptions:
     ) -> None:
         """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group; `is_evaluated`: whether costly selectors have been evaluated."""
         self._decider = decider
-        self._serving = Serving(decider, is_begun)
+        self._serving = Serving(decider, is_begun, clock)
         self._snapshot = decider.snapshot
         self._clock = clock
         self._cooldown = Cooldown(clock)
@@ -161,12 +161,10 @@ class Preemptions:
     def _serve_first(self, capacity: HostCapacity) -> None:
         """Decide for those whose devices have become free."""
         managed = self._snapshot.managed
+        self._serving.begin()
         for preemption in sorted(self._active.values(), key=lambda each: place_of(each.demand, managed)):
-            now = self._snapshot.device_epoch, self._snapshot.retry_epoch, self._snapshot.changes.hosts.end
-            if preemption.looked != now and self._serving.may_be_asked(preemption):
-                preemption.looked = now
-                if not self._serves(preemption, capacity):
-                    self._give_up(preemption)
+            if self._serving.is_due(preemption) and not self._serves(preemption, capacity):
+                self._give_up(preemption)
 
     def _serves(self, preemption: Preemption, capacity: HostCapacity) -> bool:
         """Serve one if its devices are free; False: its scheduler refused the node, or deciding broke down."""

@@ -35,12 +35,6 @@ class Preemptor:
         """What the queue and its reservations know."""
         return self.demand if self.group is None else self.group
 
-    def overlaps(self, other: "Preemptor") -> bool:
-        """Say whether both are for the same: for a group, too, whose first members are not the same ones any more."""
-        if self.group is not None and other.group is not None:
-            return self.group.pod_group.key == other.group.pod_group.key
-        return not {each.key for each in self.members}.isdisjoint(each.key for each in other.members)
-
     def parts(self, asked: Iterable[Claim]) -> tuple[WaitingDemand, ...]:
         """Return the members as they ask with these claims, which are given in the order of `demand`."""
         rows = iter(asked)

@@ -4,9 +4,11 @@ In: demands, groups, policies, quotas, the time that each has waited. Out: the f
 may be evicted for one by now.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Container, Generator, Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import islice, zip_longest
+from typing import TypeAlias
 
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
@@ -21,10 +23,12 @@ from apportion.scheduling.waiting import WaitingDemand, place_of
 
 _RETRIED = 15.0
 """Seconds until victims are searched once more for a demand that found none."""
+_REMEMBERED = 300.0
+"""Seconds for which it is known that it found none, and is no new one."""
 _OTHERS = 20.0
 """Seconds at least until then for each second that the search took."""
-_ASKED = 16
-"""How many are looked at, the first of the queue."""
+MOST_ASKED = 16
+"""How many are looked at in one turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,10 @@ class _InVain:
     """How far changes of nodes were read then."""
 
 
+_Row: TypeAlias = tuple[tuple[object, ...], float, Preemptor]
+"""One with its place among others, and since when nobody has searched for it."""
+
+
 class Preemptors:
     """Chooses among demands and groups."""
 
@@ -64,8 +72,8 @@ class Preemptors:
         self._guarantees = guarantees
         self._cooldown = cooldown
         self._clock = clock
-        self._in_vain: dict[str, _InVain] = {}
-        """By key."""
+        self._in_vain: dict[object, _InVain] = {}
+        """By key, or by what stands for all of their shape: who of these finds none finds none for the others."""
         self._repeats = 0.0
         """When a search on all nodes may be repeated before its time, by the clock."""
 
@@ -88,6 +96,7 @@ class Preemptors:
     ) -> Generator[None, None, tuple[list[Preemptor], list[Preemptor]]]:
         """Return the first for which pods may be evicted, without those under way (`active`); and the first that repeat a search before its time.
 
+        New ones, in their order, take turns with those for whom nobody has searched for the longest time: nobody waits for ever behind others that find none.
         Yields where others may run.
         """
         pace = Pace()
@@ -96,29 +105,53 @@ class Preemptors:
             each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
         ]
         now = self._clock()
-        self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _RETRIED}
-        managed = self._snapshot.managed
-        possible: list[tuple[Preemptor, float | None]] = []
+        self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _REMEMBERED}
+        under_way = {member.key for each in active for member in each.members}
+        groups_under_way = {each.group.pod_group.key for each in active if each.group is not None}
+        possible: list[tuple[Preemptor, bool]] = []
         for each in found:
             if pace.rests():
                 yield
             if (
-                not any(each.overlaps(other) for other in active)
+                under_way.isdisjoint(member.key for member in each.members)
+                and (each.group is None or each.group.pod_group.key not in groups_under_way)
                 and (only := self.only(each)) != frozenset()
                 and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
             ):
-                possible.append((each, self._in_vain[each.key].latest if only is not None else None))
+                possible.append((each, only is not None))
         covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
-        rows = [
-            (each.key not in covered, place_of(each.demand, managed), number, each, latest)
-            for number, (each, latest) in enumerate(possible)
-            if each.key in covered or self._goes_by_priority(each)
-        ]
+        rows = [row for row in possible if row[0].key in covered or self._goes_by_priority(row[0])]
         yield
-        due = nsmallest(_ASKED, (row for row in rows if row[-1] is None))
-        repeated = nsmallest(_ASKED, (row for row in rows if row[-1] is not None))
-        repeated.sort(key=lambda row: row[-1] or 0.0)
-        return [each for *_, each, _ in due], [each for *_, each, _ in repeated]
+        return self._in_turns(rows, covered)
+
+    def _in_turns(
+        self, rows: Iterable[tuple[Preemptor, bool]], covered: Container[str]
+    ) -> tuple[list[Preemptor], list[Preemptor]]:
+        """Return the first of those that search on all nodes, and of those that repeat a search before its time (True)."""
+        fresh: list[_Row] = []
+        by_time: list[_Row] = []
+        repeated: list[_Row] = []
+        now = self._clock()
+        for number, (each, repeats) in enumerate(rows):
+            place = place_of(each.demand, self._snapshot.managed)
+            order = not self.may_evict(each), each.key not in covered, place, number
+            last = self._in_vain.get(self._topic(each))
+            if repeats and last is not None:
+                repeated.append((order, last.latest, each))
+                continue
+            at = now - self._decider.waits_for(each.members[0].key) if last is None else last.at
+            by_time.append(((order[0], at, number), at, each))
+            if last is None:
+                fresh.append((order, at, each))
+        pairs = zip_longest(nsmallest(MOST_ASKED, fresh), nsmallest(MOST_ASKED, by_time))
+        due = {row[-1].key: row[-1] for pair in pairs for row in pair if row is not None}
+        longest_ago = sorted(nsmallest(MOST_ASKED, repeated), key=lambda row: row[1])
+        return [*islice(due.values(), MOST_ASKED)], [each for *_, each in longest_ago]
+
+    def _topic(self, preemptor: Preemptor) -> object:
+        """Return by what it is known whether one found none."""
+        alike = self._decider.refusals.alike_of(preemptor.key) if preemptor.group is None else None
+        return preemptor.key if alike is None else alike
 
     def _resting(self, groups: Collection[WaitingGroup]) -> list[WaitingGroup]:
         """Return groups for which devices are reserved, and which this pass does not look at, because they are large and were refused."""
@@ -139,8 +172,8 @@ class Preemptors:
         nodes that did; a group at all, because its members may go to different ones. Searches for a group may take long: others get more time than
         they do.
         """
-        known, now = self._in_vain.get(preemptor.key), self._clock()
-        if known is None or (not known.evicts and self.may_evict(preemptor)):
+        known, now = self._in_vain.get(self._topic(preemptor)), self._clock()
+        if known is None or now - known.at >= _RETRIED or (not known.evicts and self.may_evict(preemptor)):
             return None
         if now < known.resumes:
             return frozenset()
@@ -166,12 +199,13 @@ class Preemptors:
 
         `seconds`: how long the search took, without others that ran meanwhile. `evicts`: whether pods could be evicted.
         """
-        resumes = self._clock() + seconds * _OTHERS
-        known = self._in_vain.get(preemptor.key)
-        at = begun.at if known is None or known.evicts != evicts else known.at
-        if known is not None:
+        resumes, topic = self._clock() + seconds * _OTHERS, self._topic(preemptor)
+        known = self._in_vain.get(topic)
+        repeats = known is not None and begun.at - known.at < _RETRIED
+        at = known.at if known is not None and repeats and known.evicts == evicts else begun.at
+        if repeats:
             self._repeats = resumes
-        self._in_vain[preemptor.key] = _InVain(at, begun.at, resumes, evicts, begun.seen)
+        self._in_vain[topic] = _InVain(at, begun.at, resumes, evicts, begun.seen)
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""

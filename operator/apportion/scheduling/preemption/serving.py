@@ -15,23 +15,57 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecision import GroupDecision
 from apportion.scheduling.groups import Queued
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.preemption.evictions import Preemption
+from apportion.scheduling.preemption.evictions import Looked, Preemption
 from apportion.scheduling.preemption.preemptor import current_group
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import is_current
 
+_ELSEWHERE = 1.0
+"""Seconds after which one is decided about though nothing changed on its node: quotas, and what rules nodes out, have changed, perhaps."""
+
 
 class Serving:
     """Serves one preemption at a time."""
 
-    def __init__(self, decider: Decider, is_begun: Callable[[Queued], bool]) -> None:
+    def __init__(
+        self, decider: Decider, is_begun: Callable[[Queued], bool], clock: Callable[[], float]
+    ) -> None:
         """`is_begun`: whether the queue is deciding about a group."""
         self._decider = decider
         self._snapshot = decider.snapshot
         self._is_begun = is_begun
+        self._clock = clock
 
-    def may_be_asked(self, preemption: Preemption) -> bool:
+    def begin(self) -> None:
+        """Start a pass: look at what changed."""
+        self._decider.reservations.nodes.follow()
+
+    def is_due(self, preemption: Preemption) -> bool:
+        """Say whether one is to be decided about: something changed that may serve it, and it may be asked about."""
+        snapshot, nodes = self._snapshot, self._decider.reservations.nodes
+        now = Looked(
+            (snapshot.device_epoch, snapshot.retry_epoch, snapshot.changes.hosts.end),
+            nodes.others_end,
+            self._clock(),
+        )
+        if not self._changed(preemption, now) or not self._may_be_asked(preemption):
+            return False
+        preemption.looked = now
+        return True
+
+    def _changed(self, preemption: Preemption, now: Looked) -> bool:
+        """Say whether something changed: for a group anywhere; else on the node where devices are kept, or a while ago."""
+        last = preemption.looked
+        if last is None or (preemption.preemptor.group is not None and last.epochs != now.epochs):
+            return True
+        if last.epochs == now.epochs:
+            return False
+        changed = self._decider.reservations.nodes.by_others_since(last.seen)
+        elsewhere = changed is not None and changed.isdisjoint(preemption.reservation.nodes)
+        return not elsewhere or now.at - last.at >= _ELSEWHERE
+
+    def _may_be_asked(self, preemption: Preemption) -> bool:
         """Say whether some still wait, do so as they did, and nothing that was written for them has just failed.
 
         The queue may have served them by other devices meanwhile: decided anew, these would be free while they are being written.

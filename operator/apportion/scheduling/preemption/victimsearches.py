@@ -1,4 +1,4 @@
-"""VictimSearches: for which of those that wait victims are searched now, and for how long in one pass.
+"""VictimSearches: for which of those that wait victims are searched now, a few each second, and for how long in one pass.
 
 In: those that waited in a pass, what is under way. Out: chosen victims, or that one of those that wait rests for a while. A pass searches for a part of
 its longest time, and the next one goes on where it stopped, so that others wait for no search.
@@ -23,7 +23,9 @@ from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 _PAUSE = 1.0
-"""Seconds between the beginnings of two searches."""
+"""Seconds between the beginnings of two turns."""
+_LONGEST = 0.2
+"""Seconds after which a turn begins no further search."""
 
 
 class VictimSearches:
@@ -51,6 +53,10 @@ class VictimSearches:
         self._began = -_PAUSE
         self._steps: Iterator[None] | None = None
         """What goes on in the next pass."""
+        self._spent = 0.0
+        """Seconds that the present turn had taken, without others that ran meanwhile, when it went on last."""
+        self._resumed = 0.0
+        """When that was."""
 
     @property
     def go_on(self) -> bool:
@@ -74,14 +80,17 @@ class VictimSearches:
         """
         now = self._clock()
         if self._steps is None and now - self._began >= _PAUSE and self._preemptors.exist():
-            self._began = now
+            self._began, self._spent = now, 0.0
             self._steps = self._for_first(demands, groups, active)
-        if self._steps is not None:
-            for _ in self._steps:
-                if self._clock() >= now + longest * SHARE:
-                    return
-                yield
-            self._steps = None
+        self._resumed = now
+        for _ in self._steps or ():
+            ended = self._clock()
+            self._spent += ended - self._resumed
+            if ended >= now + longest * SHARE:
+                return
+            yield
+            self._resumed = self._clock()
+        self._steps = None
 
     def instead(self, preemptor: Preemptor) -> Generator[None, None, Chosen | None]:
         """Return other victims for one some of whose victims stay; None: there are none."""
@@ -117,25 +126,33 @@ class VictimSearches:
         groups: Collection[WaitingGroup],
         active: Collection[Preemptor],
     ) -> Generator[None, None, None]:
-        """Search for the first of these, and for the first that repeat a search."""
-        due = yield from self._preemptors.first(demands, groups, active)
-        if not any(due):
+        """Search for the first of these, one after the other as long as the turn lasts, and for the first that repeat a search."""
+        due, repeated = yield from self._preemptors.first(demands, groups, active)
+        if not due and not repeated:
             return
         found = yield from self._search.claims()
+        if not found.claims:
+            return
+        for preemptor in due:
+            yield from self._for_one(preemptor, found)
+            if self._spent + self._clock() - self._resumed >= _LONGEST:
+                break
         # Who repeats a search before its time, on a few nodes, takes nobody's turn.
-        for preemptors in due if found.claims else ():
-            for preemptor in preemptors:
-                if not self._may_search(preemptor):
-                    continue
-                evicts = self._preemptors.may_evict(preemptor)
-                if evicts or found.ending:
-                    only = self._preemptors.only(preemptor)
-                    chosen = yield from self._one(preemptor, found, only, evicts=evicts)
-                    if isinstance(chosen, Chosen):
-                        self._start(preemptor, chosen)
-                    elif chosen is not None and only is None:
-                        events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
-                    break
+        for preemptor in repeated:
+            if (yield from self._for_one(preemptor, found)):
+                break
+
+    def _for_one(self, preemptor: Preemptor, found: ClaimsByNode) -> Generator[None, None, bool]:
+        """Search for one, unless others of its shape have just found none; says whether it was done."""
+        only, evicts = self._preemptors.only(preemptor), self._preemptors.may_evict(preemptor)
+        if only == frozenset() or not (evicts or found.ending) or not self._may_search(preemptor):
+            return False
+        chosen = yield from self._one(preemptor, found, only, evicts=evicts)
+        if isinstance(chosen, Chosen):
+            self._start(preemptor, chosen)
+        elif chosen is not None and only is None:
+            events.not_taken_back(self._decider.recorder, preemptor.demand, chosen)
+        return True
 
     def _one(
         self, preemptor: Preemptor, found: ClaimsByNode, only: frozenset[str] | None, *, evicts: bool

@@ -1,0 +1,152 @@
+"""Many wait for whom pods have to go: they are served within seconds, and one that finds nobody takes no other's turn."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.dra.pod import Pod
+from apportion.scheduling.preemption.evictor import Refused
+from tests.quota.tenants import namespace, quota
+from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, trial, waits
+
+GPUS, NODES = 8, 5
+
+
+def full(client: Client, evictor: type[SteeredEvictor] = SteeredEvictor) -> Trial:
+    """Return five nodes on which each GPU has a pod of low priority."""
+    made = trial(client, GPUS, nodes=NODES)
+    steered = evictor(made.world)
+    made = Trial(made.world, made.world.cycle(client, evictor=steered), steered)
+    for node in range(NODES):
+        for gpu in range(GPUS):
+            holds(made.world, f"low-{node}-{gpu}", gpu, priority=-1, node=f"n{node + 1}", team=f"low-{gpu}")
+    return made
+
+
+async def test_forty_pods_are_served_within_seconds(unanswered: Client) -> None:
+    """One pod went in a second, in the whole cluster: a team with a thousand pods waited for a quarter of an hour."""
+    made = full(unanswered)
+    for number in range(GPUS * NODES):
+        waits(made.world, f"high-{number}", 1, priority=5)
+    await made.passes(4)
+    assert len(made.evicted) == len({*made.evicted}) == GPUS * NODES
+    ends(made.world, *made.evicted)
+    await made.passes(1)
+    assert all(made.world.places()[f"high-{number}"] for number in range(GPUS * NODES))
+
+
+async def test_guarantees_are_taken_back_within_seconds(unanswered: Client) -> None:
+    """Twenty teams, two GPUs guaranteed to each, of a team that has borrowed all of them; it keeps what is guaranteed to it."""
+    made = trial(unanswered, GPUS, nodes=NODES, mode="Never")
+    namespace(made.world, "borrower", team="borrower")
+    quota(made.world, "borrower", guaranteed=4, cohort="x", reclaims=True)
+    for number in range(GPUS * NODES):
+        holds(
+            made.world,
+            f"b-{number}",
+            number % GPUS,
+            node=f"n{number // GPUS + 1}",
+            priority=9,
+            team="borrower",
+        )
+    for team in range(20):
+        namespace(made.world, f"team-{team}", team=f"team-{team}")
+        quota(made.world, f"team-{team}", guaranteed=2, cohort="x", reclaims=True)
+        for number in range(2):
+            waits(made.world, f"pod-{team}-{number}", 1, team=f"team-{team}")
+    await made.passes(4)
+    assert len(made.evicted) == len({*made.evicted}) == GPUS * NODES - 4
+
+
+@pytest.mark.parametrize(
+    ("others", "kinds", "seconds"), [(100, 1, 3), (60, 60, 8)], ids=["alike", "all different"]
+)
+async def test_who_has_victims_is_not_kept_waiting_by_others_that_have_none(
+    unanswered: Client, others: int, kinds: int, seconds: int
+) -> None:
+    """Many pods of higher priority ask for more GPUs than a node has: one after the other was searched for, each for a second, and once more after fifteen, for ever."""
+    made = full(unanswered)
+    for number in range(others):
+        waits(made.world, f"never-{number}", GPUS + 1 + number % kinds, priority=7)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(seconds)
+    assert len(made.evicted) == 1
+
+
+async def test_the_first_of_the_queue_is_searched_for_in_the_next_second(unanswered: Client) -> None:
+    """More than a second is enough for have waited longer, with lower priority."""
+    made = full(unanswered)
+    for number in range(GPUS * NODES - 1):
+        waits(made.world, f"waits-{number}", 1, priority=3)
+    await made.passes(1)
+    assert 0 < len(made.evicted) < GPUS * NODES // 2
+    waits(made.world, "urgent", 1, priority=9)
+    await made.passes(1)
+    assert "urgent" in {each.demand.claims[0].name for each in made.cycle.preemptions.active}
+
+
+async def test_devices_are_given_in_the_pass_that_sees_them_come_free(unanswered: Client) -> None:
+    """What is kept is looked at when its node changes, not only each second."""
+    made = full(unanswered)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(1)
+    assert made.evicted == ["low-0-0"]
+    made.cycle.once()
+    made.world.node("n4", cpu="63")
+    made.cycle.once()
+    ends(made.world, "low-0-0")
+    made.cycle.once()
+    assert made.world.places()["high"] == "n1"
+
+
+async def test_who_found_nobody_has_another_turn_though_others_come_all_the_time(unanswered: Client) -> None:
+    """It is young pods that it could take, and each second sixteen of other kinds come for which there are none."""
+    made = full(unanswered)
+    made.world.policy(
+        "p",
+        preemption={"mode": "LowerPriority", "after": "0s", "minRuntime": "3610s"},
+        queue={"mostReserved": 0},
+    )
+    waits(made.world, "high", 1, priority=5)
+    for second in range(20):
+        for number in range(16):
+            waits(made.world, f"never-{second}-{number}", GPUS + 1 + second * 16 + number, priority=7)
+        await made.passes(1)
+    assert len(made.evicted) == 1
+
+
+@dataclass
+class Counting(SteeredEvictor):
+    """Notes what is asked, and takes a moment to answer."""
+
+    asked: list[str] = field(default_factory=list)
+
+    async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
+        self.asked.append(f"dry {pods[0].namespace}")
+        await asyncio.sleep(0)
+        return await super().refusal(pods)
+
+    async def evict(self, pod: Pod) -> Refused | None:
+        await asyncio.sleep(0)
+        self.asked.append(f"evict {pod.namespace}")
+        return await super().evict(pod)
+
+
+async def test_pods_that_one_budget_may_protect_are_asked_for_one_preemption_after_the_other(
+    unanswered: Client,
+) -> None:
+    """The dry run of the second is asked once the first is evicted: before, it would promise what the budget allows once to both. Others are asked for meanwhile."""
+    made = full(unanswered, Counting)
+    for number in range(10):
+        waits(made.world, f"high-{number}", 1, priority=5)
+    await made.passes(8)
+    assert isinstance(made.evictor, Counting)
+    assert len(made.evicted) == 10
+    for team in range(GPUS):
+        own = [each.partition(" ")[0] for each in made.evictor.asked if each.endswith(f"low-{team}")]
+        assert own == ["dry", "evict"] * (len(own) // 2)
+    first = made.evictor.asked.index(next(each for each in made.evictor.asked if each.startswith("evict")))
+    assert len({*made.evictor.asked[:first]}) > 1, "pods of other namespaces are asked for beside them"
