@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from apportion.cluster.client import Client
@@ -79,6 +79,7 @@ class History:
 
 @pytest.mark.slow
 @given(st.lists(STEP, max_size=40))
+@example([("wait", 3, -5, "a"), ("wait", 0, 0, "a"), ("whole", 0.0001), ("wait", 0, 0, "a"), ("half", 12, 5)])
 @settings(
     max_examples=1000,
     deadline=None,

@@ -95,6 +95,8 @@ class Reached:
         self._lines: dict[tuple[int, str | int], _Line] = {}
         """Those of one priority and namespace, or FIFO policy (its `id`)."""
         self._left = 0
+        self._reopened: _Epoch | None = None
+        """The latest epoch in which refusals of shapes were doubted."""
         self._others = set[str]()
         """Namespaces of which one was asked before one of another namespace."""
 
@@ -146,7 +148,10 @@ class Reached:
             if row is None and (row := self._of_another(place, first.claims[0].namespace, epoch)) is None:
                 break
             if row.queued is not None and not self._is_left_out(row.queued):
-                self._refusals.lapse(key_of(row.queued))
+                if epoch != self._reopened:
+                    # Another one of its shape was refused before that happened, perhaps.
+                    self._refusals.reopen()
+                    self._reopened = epoch
                 self._left -= 1
                 return row.queued
         return None

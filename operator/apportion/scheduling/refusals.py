@@ -167,11 +167,6 @@ class Refusals:
         """Note that devices became free in this pass, so that shapes that were refused before may not be refused now."""
         self._refused_now.clear()
 
-    def lapse(self, key: str) -> None:
-        """Note that something happened since a demand was refused, so that its shape may not be refused now."""
-        if (last := self._refused.get(key)) is not None:
-            self._refused_now.discard(last.alike.shape)
-
     def epoch_of(self, key: str) -> tuple[int, int, int] | None:
         """Return the epoch in which a demand was refused; None if that was good for one pass only, or never happened."""
         return self._epochs.get(key)

@@ -106,15 +106,15 @@ class Preemptors:
         ]
         now = self._clock()
         self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _REMEMBERED}
-        under_way = {member.key for each in active for member in each.members}
-        groups_under_way = {each.group.pod_group.key for each in active if each.group is not None}
+        active_keys = {member.key for each in active for member in each.members}
+        active_groups = {each.group.pod_group.key for each in active if each.group is not None}
         possible: list[tuple[Preemptor, bool]] = []
         for each in found:
             if pace.rests():
                 yield
             if (
-                under_way.isdisjoint(member.key for member in each.members)
-                and (each.group is None or each.group.pod_group.key not in groups_under_way)
+                active_keys.isdisjoint(member.key for member in each.members)
+                and (each.group is None or each.group.pod_group.key not in active_groups)
                 and (only := self.only(each)) != frozenset()
                 and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
             ):
