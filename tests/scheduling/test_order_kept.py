@@ -35,6 +35,8 @@ class History:
     cycle: Cycle
     waiting: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     """Priority and age, lowest first, and namespace of each that waits."""
+    turns: set[tuple[int, str]] = field(default_factory=set)
+    """Priority and namespace of those that got a GPU in this pass and ended in it."""
     came: int = 0
 
     def wait(self, kind: int, priority: int, team: str) -> None:
@@ -48,7 +50,8 @@ class History:
         having = sorted(self.world.places())
         if having:
             name = having[number % len(having)]
-            self.waiting.pop(name, None)
+            if (served := self.waiting.pop(name, None)) is not None:
+                self.turns.add((served[0], served[2]))
             ends(self.world, name)
 
     def whole(self, seconds: float) -> None:
@@ -68,18 +71,25 @@ class History:
     def check(self) -> None:
         """Compare those that got a GPU with those that still wait: of the others one of a namespace may have come later, but none of lower priority."""
         served = [self.waiting.pop(name) for name in self.world.places().keys() & self.waiting.keys()]
-        turns = {(priority, team) for priority, _, team in served}
+        turns = self.turns | {(priority, team) for priority, _, team in served}
         for priority, name, team in served:
             for other in self.waiting.values():
                 assert priority <= other[0], (name, other)
                 # A namespace that had its turn in this pass may wait for the others to have theirs.
                 has_turn = team == other[2] or (other[0], other[2]) not in turns
                 assert priority < other[0] or not has_turn or name < other[1], (name, other)
+        self.turns.clear()
 
 
 @pytest.mark.slow
 @given(st.lists(STEP, max_size=40))
 @example([("wait", 3, -5, "a"), ("wait", 0, 0, "a"), ("whole", 0.0001), ("wait", 0, 0, "a"), ("half", 12, 5)])
+@example(
+    [
+        *[("end", 1), ("wait", 3, -5, "a"), ("whole", 0.0001), ("wait", 1, 0, "b"), ("end", 5)],
+        *[("wait", 3, 0, "b"), ("wait", 0, 0, "a"), ("half", 11, 5)],
+    ]
+)
 @settings(
     max_examples=1000,
     deadline=None,
