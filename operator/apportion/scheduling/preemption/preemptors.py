@@ -109,15 +109,20 @@ class Preemptors:
         active_keys = {member.key for each in active for member in each.members}
         active_groups = {each.group.pod_group.key for each in active if each.group is not None}
         possible: list[tuple[Preemptor, bool]] = []
+        resting: set[object] = set()  # those of which none, or no further one, is looked at
         for each in found:
             if pace.rests():
                 yield
             if (
-                active_keys.isdisjoint(member.key for member in each.members)
-                and (each.group is None or each.group.pod_group.key not in active_groups)
-                and (only := self.only(each)) != frozenset()
-                and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
+                (topic := self._topic(each)) in resting
+                or not active_keys.isdisjoint(member.key for member in each.members)
+                or (each.group is not None and each.group.pod_group.key in active_groups)
+                or any(self._snapshot.allocation(claim) is not None for claim in each.demand.claims)
             ):
+                continue
+            if (only := self.only(each)) is not None:
+                resting.add(topic)
+            if only != frozenset():
                 possible.append((each, only is not None))
         covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
         rows = [row for row in possible if row[0].key in covered or self._goes_by_priority(row[0])]
