@@ -9,6 +9,7 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.dra.pod import Pod
 from apportion.scheduling.preemption.evictor import Refused
+from tests.clock import Ticking
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, trial, waits
 
@@ -116,6 +117,29 @@ async def test_who_found_nobody_has_another_turn_though_others_come_all_the_time
             waits(made.world, f"never-{second}-{number}", GPUS + 1 + second * 16 + number, priority=7)
         await made.passes(1)
     assert len(made.evicted) == 1
+
+
+async def test_a_crowd_that_waits_in_vain_takes_a_part_of_the_time(unanswered: Client) -> None:
+    """Sixteen found nobody before, as all pods are young: they are searched for after a while, but not for as long as new ones are."""
+    made = full(unanswered)
+    made.world.policy(
+        preemption={"mode": "LowerPriority", "after": "0s", "minRuntime": "2h"}, queue={"mostReserved": 0}
+    )
+    made.world.clock = clock = Ticking(made.world.clock.now, 0.0)
+    made = Trial(made.world, made.world.cycle(unanswered, evictor=made.evictor), made.evictor)
+    for number in range(16):
+        waits(made.world, f"never-{number}", 1 + number % 8, priority=number // 8)
+    await made.passes(2)
+    spent = []
+    for wait in (2.0, 20.0):
+        clock.now += wait
+        clock.step, began = 0.0012, clock.now
+        made.cycle.once()
+        spent.append(clock.now - began)
+        clock.step = 0.0
+    assert 0.05 < spent[1] - spent[0] < 0.22, (
+        "all of them take 0.25 s by this clock, with which choosing among them takes 0.1"
+    )
 
 
 @dataclass

@@ -170,6 +170,10 @@ class Preemptors:
             and is_current_group(head, self._snapshot)
         ]
 
+    def was_tried(self, preemptor: Preemptor) -> bool:
+        """Say whether it is known that one has found nobody before."""
+        return self._topic(preemptor) in self._in_vain
+
     def only(self, preemptor: Preemptor) -> frozenset[str] | None:
         """Return the nodes on which victims are searched for one now; None: on all, because its time has come.
 

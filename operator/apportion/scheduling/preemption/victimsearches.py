@@ -26,6 +26,8 @@ _PAUSE = 1.0
 """Seconds between the beginnings of two turns."""
 _LONGEST = 0.2
 """Seconds after which a turn begins no further search."""
+_LONGEST_REPEATED = 0.05
+"""Seconds of searches for those that found nobody before, after which a turn begins no further one of these."""
 
 
 class VictimSearches:
@@ -54,7 +56,7 @@ class VictimSearches:
         self._steps: Iterator[None] | None = None
         """What goes on in the next pass."""
         self._spent = 0.0
-        """Seconds that the present turn had taken, without others that ran meanwhile, when it went on last."""
+        """Seconds that the present turn had taken when it went on last."""
         self._resumed = 0.0
         """When that was."""
 
@@ -62,6 +64,11 @@ class VictimSearches:
     def go_on(self) -> bool:
         """Whether the next pass goes on with a search."""
         return self._steps is not None
+
+    @property
+    def _taken(self) -> float:
+        """Seconds that the present turn has taken, without others that ran meanwhile."""
+        return self._spent + self._clock() - self._resumed
 
     def abandon(self) -> None:
         """Search no more."""
@@ -133,9 +140,14 @@ class VictimSearches:
         found = yield from self._search.claims()
         if not found.claims:
             return
+        repeating = 0.0
         for preemptor in due:
-            yield from self._for_one(preemptor, found)
-            if self._spent + self._clock() - self._resumed >= _LONGEST:
+            was_tried, began = self._preemptors.was_tried(preemptor), self._taken
+            if not was_tried or repeating < _LONGEST_REPEATED:
+                yield from self._for_one(preemptor, found)
+            if was_tried:
+                repeating += self._taken - began
+            if self._taken >= _LONGEST:
                 break
         # Who repeats a search before its time, on a few nodes, takes nobody's turn.
         for preemptor in repeated:
