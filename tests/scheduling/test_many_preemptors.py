@@ -11,7 +11,7 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.preemption.evictor import Refused
 from tests.clock import Ticking
 from tests.quota.tenants import namespace, quota
-from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, trial, waits
+from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, joins, trial, waits
 
 GPUS, NODES = 8, 5
 
@@ -174,3 +174,18 @@ async def test_pods_that_one_budget_may_protect_are_asked_for_one_preemption_aft
         assert own == ["dry", "evict"] * (len(own) // 2)
     first = made.evictor.asked.index(next(each for each in made.evictor.asked if each.startswith("evict")))
     assert len({*made.evictor.asked[:first]}) > 1, "pods of other namespaces are asked for beside them"
+
+
+@pytest.mark.parametrize("members", [1, 2], ids=["one pod", "group"])
+async def test_all_nodes_are_looked_at_before_one_rests(unanswered: Client, members: int) -> None:
+    """Two hundred nodes, of which a search looks at 32, or 64 for a group: it rested for 15 s after each of these."""
+    made = trial(unanswered, 1, nodes=200)
+    names = sorted(f"n{number + 1}" for number in range(200))
+    for name in names:
+        holds(made.world, f"has-{name}", 0, priority=-1 if name in names[-members:] else 9, node=name)
+    if members > 1:
+        joins(made.world, "a", "b")
+    else:
+        waits(made.world, "a", 1, priority=5)
+    await made.passes(7)
+    assert sorted(made.evicted) == sorted(f"has-{name}" for name in names[-members:])

@@ -26,6 +26,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import are_related
 from apportion.scheduling.obstacles import holds_devices
 from apportion.scheduling.preemption.preemptor import Preemptor, current_group
+from apportion.scheduling.preemption.windows import Window
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_TAKEN, MOST_OTHERS = 64, 256
@@ -88,16 +89,14 @@ def asked_of(
 
 
 def looked_at(
-    asked: AskedGroup, taken: Collection[str], turn: int, state: State
+    asked: AskedGroup, taken: Collection[str], window: Window, state: State
 ) -> tuple[list[str], list[str]]:
-    """Return the nodes from which somebody may have to go, and others; `turn`: where the former begin if there are too many.
+    """Return the nodes from which somebody may have to go, and others; `window` chooses among the former if there are too many.
 
     Of too many others those come first that have a free device for some member, from where the former begin on.
     """
     nodes = asked.nodes
-    first = [name for name in nodes if name in taken]
-    start = turn % len(first) if len(first) > MOST_TAKEN else 0
-    first = (first[start:] + first[:start])[:MOST_TAKEN]
+    first = window.of([name for name in nodes if name in taken], MOST_TAKEN)
     others = [name for name in nodes if name not in taken]
     if len(others) > MOST_OTHERS:
         at, free = bisect_left(others, first[0]) if first else 0, _with_free_devices(asked.demands, state)

@@ -114,7 +114,7 @@ class Preemptors:
             if pace.rests():
                 yield
             if (
-                (topic := self._topic(each)) in resting
+                (topic := self.topic(each)) in resting
                 or not active_keys.isdisjoint(member.key for member in each.members)
                 or (each.group is not None and each.group.pod_group.key in active_groups)
                 or any(self._snapshot.allocation(claim) is not None for claim in each.demand.claims)
@@ -140,7 +140,7 @@ class Preemptors:
         for number, (each, repeats) in enumerate(rows):
             place = place_of(each.demand, self._snapshot.managed)
             order = not self.may_evict(each), each.key not in covered, place, number
-            last = self._in_vain.get(self._topic(each))
+            last = self._in_vain.get(self.topic(each))
             if repeats and last is not None:
                 repeated.append((order, last.latest, each))
                 continue
@@ -153,8 +153,8 @@ class Preemptors:
         longest_ago = sorted(nsmallest(MOST_ASKED, repeated), key=lambda row: row[1])
         return [*islice(due.values(), MOST_ASKED)], [each for *_, each in longest_ago]
 
-    def _topic(self, preemptor: Preemptor) -> object:
-        """Return by what it is known whether one found none."""
+    def topic(self, preemptor: Preemptor) -> object:
+        """Return by what it is known what was searched for one: its key, or what stands for all of its shape."""
         alike = self._decider.refusals.alike_of(preemptor.key) if preemptor.group is None else None
         return preemptor.key if alike is None else alike
 
@@ -172,7 +172,7 @@ class Preemptors:
 
     def was_tried(self, preemptor: Preemptor) -> bool:
         """Say whether it is known that one has found nobody before."""
-        return self._topic(preemptor) in self._in_vain
+        return self.topic(preemptor) in self._in_vain
 
     def only(self, preemptor: Preemptor) -> frozenset[str] | None:
         """Return the nodes on which victims are searched for one now; None: on all, because its time has come.
@@ -181,7 +181,7 @@ class Preemptors:
         nodes that did; a group at all, because its members may go to different ones. Searches for a group may take long: others get more time than
         they do.
         """
-        known, now = self._in_vain.get(self._topic(preemptor)), self._clock()
+        known, now = self._in_vain.get(self.topic(preemptor)), self._clock()
         if known is None or now - known.at >= _RETRIED or (not known.evicts and self.may_evict(preemptor)):
             return None
         if now < known.resumes:
@@ -208,7 +208,7 @@ class Preemptors:
 
         `seconds`: how long the search took, without others that ran meanwhile. `evicts`: whether pods could be evicted.
         """
-        resumes, topic = self._clock() + seconds * _OTHERS, self._topic(preemptor)
+        resumes, topic = self._clock() + seconds * _OTHERS, self.topic(preemptor)
         known = self._in_vain.get(topic)
         repeats = known is not None and begun.at - known.at < _RETRIED
         at = known.at if known is not None and repeats and known.evicts == evicts else begun.at

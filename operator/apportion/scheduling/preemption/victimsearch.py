@@ -1,7 +1,7 @@
 """VictimSearch: whom to evict for a demand or a group, asked of the allocator.
 
 In: one that was refused, who has devices, what is under way. Out: the cheapest victims with the pods to evict, or why there are none. At
-most MOST_NODES nodes are looked at in one search; where there are more, the next search begins behind them. Victims are
+most MOST_NODES nodes are looked at in one search; where there are more, the next one goes on behind them. Victims are
 searched in steps, between which others may run; what is found is true when the search ends.
 """
 
@@ -26,7 +26,6 @@ from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf
 from apportion.scheduling.preemption.groupvictims import (
-    MOST_TAKEN,
     AskedGroup,
     asked_of,
     looked_at,
@@ -36,6 +35,7 @@ from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders, PossibleVictims
 from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.preemption.windows import Window
 from apportion.scheduling.quota.admission import TRIES
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.quota.overlimit import OverLimit
@@ -65,8 +65,6 @@ class VictimSearch:
         self._clock = clock
         self._resumed = 0.0
         """When the present step began."""
-        self._turn = 0
-        """Where the next search begins among the nodes, if there are too many."""
 
     def claims(self) -> Generator[None, None, ClaimsByNode]:
         """Return the claims whose devices could be taken back; yields where others may run."""
@@ -78,19 +76,20 @@ class VictimSearch:
         found: ClaimsByNode,
         only: frozenset[str] | None,
         in_progress: Callable[[], InProgress],
+        window: Window,
         *,
         evicts: bool,
     ) -> Generator[None, None, Chosen | Counter[str] | None]:
         """Return the cheapest victims; where there are none, or none are needed, why pods stay that a quota would let go; None: who waits has changed.
 
-        `only`: the nodes that count (None: all). `in_progress`: says what is being done now. `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
+        `only`: the nodes that count (None: all). `in_progress`: says what is being done now. `window` chooses the nodes to look at. `evicts`: else nobody is evicted, and what ends anyway is looked for. Yields where others may run.
         """
         quotas = self._decider.quotas
         if quotas.excess(preemptor.demand) is not None:
             return Counter()  # what waits for its quota takes nothing from anybody
         demand = replace(preemptor.demand, asked=quotas.asked(preemptor.members))
         taken = found.claims.keys() if evicts else found.ending
-        asking = self._asking(preemptor, found, taken, only)
+        asking = self._asking(preemptor, found, taken, only, window)
         if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
@@ -147,8 +146,9 @@ class VictimSearch:
         found: ClaimsByNode,
         nodes: Collection[str],
         only: frozenset[str] | None,
+        window: Window,
     ) -> Asking | None:
-        """Return what to ask; `nodes`: those from which somebody may go. None: no node of these suits the pods."""
+        """Return what to ask; `nodes`: those from which somebody may go, of which `window` chooses some. None: no node of these suits the pods."""
         candidates = self._decider.candidates
         capacity = candidates.capacity()
         obstacles = Obstacles(preemptor.demand.pods, candidates.neighbours)
@@ -156,8 +156,7 @@ class VictimSearch:
             group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
                 return None
-            taken, others = looked_at(group, nodes, self._turn, self._snapshot.state)
-            self._turn += MOST_TAKEN
+            taken, others = looked_at(group, nodes, window, self._snapshot.state)
             rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
             return Asking(preemptor, group, rows, obstacles)
         if only is not None:
@@ -165,10 +164,7 @@ class VictimSearch:
         asked = candidates.ask_with_victims(preemptor.demand, capacity, nodes, holds_devices)
         if asked is None:
             return None
-        names = sorted(asked.nodes or ())
-        first = self._turn % len(names) if len(names) > MOST_NODES else 0
-        self._turn += MOST_NODES
-        rows = {name: found.claims[name] for name in (names[first:] + names[:first])[:MOST_NODES]}
+        rows = {name: found.claims[name] for name in window.of(sorted(asked.nodes or ()), MOST_NODES)}
         return Asking(preemptor, asked, rows, obstacles)
 
     def _victims(

@@ -18,6 +18,7 @@ from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.victimsearch import VictimSearch
+from apportion.scheduling.preemption.windows import Window, Windows
 from apportion.scheduling.searchturns import SHARE
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -52,6 +53,7 @@ class VictimSearches:
         self._in_progress = in_progress
         self._is_evaluated = is_evaluated
         self._start = start
+        self._windows = Windows()
         self._began = -_PAUSE
         self._steps: Iterator[None] | None = None
         """What goes on in the next pass."""
@@ -169,9 +171,10 @@ class VictimSearches:
     def _one(
         self, preemptor: Preemptor, found: ClaimsByNode, only: frozenset[str] | None, *, evicts: bool
     ) -> Generator[None, None, Chosen | Counter[str] | None]:
-        """Search for one, as `VictimSearch.search` does; where there are no victims it rests."""
+        """Search for one, as `VictimSearch.search` does; where there are no victims on any node it rests."""
         begun, seconds = self._preemptors.begun(), 0.0
-        steps = self._search.search(preemptor, found, only, self._in_progress, evicts=evicts)
+        window = Window(self._windows, self._preemptors.topic(preemptor) if only is None else None)
+        steps = self._search.search(preemptor, found, only, self._in_progress, window, evicts=evicts)
         chosen: Chosen | Counter[str] | None = None
         searching = True
         while searching:
@@ -182,10 +185,13 @@ class VictimSearches:
                 chosen, searching = end.value, False
             except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
                 _log.exception("preemption.defect", claim=preemptor.demand.claims[0].key)
-                chosen, searching = Counter(), False
+                chosen, searching, window.are_left = Counter(), False, False
             seconds += self._clock() - began
             if searching:
                 yield
-        if chosen is not None and not isinstance(chosen, Chosen):
-            self._preemptors.found_none(preemptor, begun, seconds, evicts=evicts)
+        if chosen is None or isinstance(chosen, Chosen):
+            return chosen
+        if window.are_left and not self._preemptors.was_tried(preemptor):
+            return None  # its next turn, a second later, goes on behind these nodes
+        self._preemptors.found_none(preemptor, begun, seconds, evicts=evicts)
         return chosen
