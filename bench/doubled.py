@@ -5,19 +5,21 @@ It shares no code with the operator, which finds them by its own snapshot.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from testbed.api import Json
 from testbed.errors import TestbedError
 
 
+def results(claims: Iterable[Json]) -> Iterator[Json]:
+    """Yield the devices that claims have (`status.allocation.devices.results`)."""
+    for claim in claims:
+        yield from claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+
+
 def doubled(claims: Iterable[Json]) -> list[tuple[str, str, str]]:
     """Return whole devices that were allocated twice; counters and shared capacity are left out."""
-    held = Counter(
-        (result["driver"], result["pool"], result["device"])
-        for claim in claims
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-    )
+    held = Counter((result["driver"], result["pool"], result["device"]) for result in results(claims))
     return [device for device, times in held.items() if times > 1]
 
 

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from apportion.cluster.kinds import CLAIMS
+from bench.doubled import results
 from testbed.api import Api, Json
 
 _EVERY: Final = 5.0
@@ -40,9 +41,4 @@ class Use:
 
 def gpus(claims: Iterable[Json]) -> int:
     """Return of how many GPUs these claims have the whole or a partition (`gpu-0`, `gpu-0-mig-...`)."""
-    results = (
-        result
-        for claim in claims
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-    )
-    return len({(result["pool"], result["device"].partition("-mig-")[0]) for result in results})
+    return len({(result["pool"], result["device"].partition("-mig-")[0]) for result in results(claims)})

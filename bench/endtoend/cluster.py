@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from apportion.api.contract import MANAGED
@@ -64,10 +65,12 @@ class Cluster:
 
 
 @asynccontextmanager
-async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIterator[Cluster]:
+async def prepared(
+    who: Who, workload: Workload, binaries: Binaries, *, manifests: Path = MANIFESTS
+) -> AsyncIterator[Cluster]:
     """Start everything, wait until nothing is busy, and end everything.
 
-    Informers and watches are full then, as in a cluster that has been running for a while. Raises TestbedError, or TimeoutError
+    Informers and watches are full then, as in a cluster that has been running for a while. `manifests`: what is installed of ours. Raises TestbedError, or TimeoutError
     when the operator does not act within five minutes.
     """
     async with AsyncExitStack() as stack:
@@ -78,7 +81,9 @@ async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIte
         slices = await _publish(control_plane, workload, guard=ours)
         operator = probe = None
         if ours:
-            deployed = Installation(control_plane, (), agents=False, operator_options=_DEPLOYED)
+            deployed = Installation(
+                control_plane, (), agents=False, operator_options=_DEPLOYED, manifests=manifests
+            )
             installation = await stack.enter_async_context(deployed)
             operator = installation.operators[0]
             probe = OperatorProbe(installation.operator_ports[0])

@@ -3,7 +3,6 @@
 In: a plan. Out: figures. Raises TestbedError if a device was allocated twice, or a team has less than is guaranteed to it in the end.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +22,11 @@ from testbed.binaries import Binaries
 from testbed.errors import TestbedError
 from testbed.eventually import eventually
 from testbed.reflector import Reflector
+from testbed.soak.soakrun import EVICTING_MANIFESTS
 
 _WITHIN: Final = 900.0
 """Seconds for which the last GPU is waited for."""
 _EVICTED: Final = "apportion_preempted_pods_total"
-_EVICTS: Final = (
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
-)
-"""What manifests/components/preemption adds to the operator's rights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ async def measure(
 ) -> Figures:
     """Run on a control plane of its own. `show` receives what is being done, and how many GPUs came back."""
     show("starting", 0)
-    async with prepared(Who.OURS, plan.workload, binaries) as cluster:
+    async with prepared(Who.OURS, plan.workload, binaries, manifests=EVICTING_MANIFESTS) as cluster:
         api, use = cluster.control_plane.api, _Use(cluster.control_plane.api)
         await _prepare(cluster, plan)
         async with beside(use.claims.run()):
@@ -132,10 +127,6 @@ async def _take_back(
 
 async def _prepare(cluster: Cluster, plan: ReclaimPlan) -> None:
     control_plane = cluster.control_plane
-    rights = [{"op": "add", "path": "/rules/-", "value": rule} for rule in _EVICTS]
-    await control_plane.kubectl(
-        *("patch", "clusterrole", "apportion-operator", "--type=json", "-p", json.dumps(rights))
-    )
     await control_plane.api.create(POLICIES.path(), plan.policy())
     for team in (*plan.of_borrowers(), *plan.of_owners()):
         metadata = {"name": team, "labels": {MANAGED: "true"}}

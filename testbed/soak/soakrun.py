@@ -27,7 +27,8 @@ from testbed.soak.keeping import keep
 from testbed.soak.observer import LOOK_SECONDS, Observer
 from testbed.soak.result import SoakResult
 
-_MANIFESTS: Final = Path(__file__).parent / "manifests"
+EVICTING_MANIFESTS: Final = Path(__file__).parent / "manifests"
+"""The product with the right to evict pods."""
 _OPERATORS: Final = 2
 _STOP_SECONDS: Final = 1.5
 """How long containers take to end."""
@@ -73,7 +74,7 @@ class SoakRun:
                     cluster,
                     workload.nodes(),
                     operators=_OPERATORS,
-                    manifests=_MANIFESTS,
+                    manifests=EVICTING_MANIFESTS,
                     operator_options=("--lease-duration", "9"),
                     kubelet_options={"stop_seconds": _STOP_SECONDS},
                     proxies=proxies[:_OPERATORS],

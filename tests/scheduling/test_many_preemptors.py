@@ -143,7 +143,7 @@ async def test_a_crowd_that_waits_in_vain_takes_a_part_of_the_time(unanswered: C
 
 
 @dataclass
-class Counting(SteeredEvictor):
+class Noting(SteeredEvictor):
     """Notes what is asked, and takes a moment to answer."""
 
     asked: list[str] = field(default_factory=list)
@@ -163,11 +163,11 @@ async def test_pods_that_one_budget_may_protect_are_asked_for_one_preemption_aft
     unanswered: Client,
 ) -> None:
     """The dry run of the second is asked once the first is evicted: before, it would promise what the budget allows once to both. Others are asked for meanwhile."""
-    made = full(unanswered, Counting)
+    made = full(unanswered, Noting)
     for number in range(10):
         waits(made.world, f"high-{number}", 1, priority=5)
     await made.passes(8)
-    assert isinstance(made.evictor, Counting)
+    assert isinstance(made.evictor, Noting)
     assert len(made.evicted) == 10
     for team in range(GPUS):
         own = [each.partition(" ")[0] for each in made.evictor.asked if each.endswith(f"low-{team}")]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Container, Generator, Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice, zip_longest
-from typing import TypeAlias
 
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
@@ -27,7 +26,7 @@ _REMEMBERED = 300.0
 """Seconds for which it is known that it found none, and is no new one."""
 _OTHERS = 20.0
 """Seconds at least until then for each second that the search took."""
-MOST_ASKED = 16
+_MOST_ASKED = 16
 """How many are looked at in one turn."""
 
 
@@ -55,10 +54,6 @@ class _InVain:
     """Whether pods could be evicted for it then, and not only waited for."""
     seen: int
     """How far changes of nodes were read then."""
-
-
-_Row: TypeAlias = tuple[tuple[object, ...], float, Preemptor]
-"""One with its place among others, and since when nobody has searched for it."""
 
 
 class Preemptors:
@@ -133,9 +128,9 @@ class Preemptors:
         self, rows: Iterable[tuple[Preemptor, bool]], covered: Container[str]
     ) -> tuple[list[Preemptor], list[Preemptor]]:
         """Return the first of those that search on all nodes, and of those that repeat a search before its time (True)."""
-        fresh: list[_Row] = []
-        by_time: list[_Row] = []
-        repeated: list[_Row] = []
+        fresh: list[tuple[tuple[object, ...], Preemptor]] = []
+        by_time: list[tuple[tuple[object, ...], Preemptor]] = []
+        repeated: list[tuple[tuple[object, ...], float, Preemptor]] = []
         now = self._clock()
         for number, (each, repeats) in enumerate(rows):
             place = place_of(each.demand, self._snapshot.managed)
@@ -145,13 +140,13 @@ class Preemptors:
                 repeated.append((order, last.latest, each))
                 continue
             at = now - self._decider.waits_for(each.members[0].key) if last is None else last.at
-            by_time.append(((order[0], at, number), at, each))
+            by_time.append(((order[0], at, number), each))
             if last is None:
-                fresh.append((order, at, each))
-        pairs = zip_longest(nsmallest(MOST_ASKED, fresh), nsmallest(MOST_ASKED, by_time))
+                fresh.append((order, each))
+        pairs = zip_longest(nsmallest(_MOST_ASKED, fresh), nsmallest(_MOST_ASKED, by_time))
         due = {row[-1].key: row[-1] for pair in pairs for row in pair if row is not None}
-        longest_ago = sorted(nsmallest(MOST_ASKED, repeated), key=lambda row: row[1])
-        return [*islice(due.values(), MOST_ASKED)], [each for *_, each in longest_ago]
+        longest_ago = sorted(nsmallest(_MOST_ASKED, repeated), key=lambda row: row[1])
+        return [*islice(due.values(), _MOST_ASKED)], [each for *_, each in longest_ago]
 
     def topic(self, preemptor: Preemptor) -> object:
         """Return by what it is known what was searched for one: its key, or what stands for all of its shape."""

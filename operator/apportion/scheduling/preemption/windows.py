@@ -33,7 +33,7 @@ class Windows:
 
     def after(self, topic: object, names: Sequence[str], most: int) -> tuple[list[str], bool]:
         """Return at most so many of the nodes, behind those that were returned for this topic before (None: nothing is remembered); and whether others are left."""
-        known = self._rounds.pop(topic, None) if topic is not None else None
+        known = self._rounds.pop(topic, None)
         if len(names) <= most:
             return [*names], False
         if known is None:
