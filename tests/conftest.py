@@ -21,6 +21,9 @@ from testbed.kueue import PROGRAM as KUEUE
 from testbed.realnode.probe import unsupported_reason
 from testbed.versions import DEFAULT, NODE, OLDEST
 
+# Asserts of what several test files share say what they compared, too.
+pytest.register_assert_rewrite("tests")
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("apportion", deadline=None)
 settings.load_profile("apportion")

@@ -114,7 +114,9 @@ async def test_an_agent_that_ends_finishes_what_kubelet_waits_for(
     cuts = nvml.calls()[_CUT]
     await installation.agent()
     await work.running("waits")
-    assert "Failed to prepare dynamic resources" not in await work.events("waits")
+    failures = [each for each in (await work.events("waits")).split("\n") if "Failed to prepare" in each]
+    # The API server's node authorizer may hear of a pod after kubelet does (plugin/pkg/auth/authorizer/node); kubelet then asks a second time.
+    assert [each for each in failures if "no relationship found between node" not in each] == []
     assert nvml.calls()[_CUT] == cuts, "the next agent has cut nothing"
     await work.delete("waits")
 

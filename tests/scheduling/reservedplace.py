@@ -1,11 +1,13 @@
 """A namespace in which claims of gated pods are reserved with their allocation, on a real control plane."""
 
+import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from apportion.api.contract import GATE
@@ -20,7 +22,7 @@ from apportion.errors import Missing
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.faultyproxy import FaultyProxy
+from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
 
@@ -104,6 +106,34 @@ class Place:
 
     async def bound(self, name: str) -> Pod:
         return await eventually(lambda: self.read(name), lambda found: found.node is not None)
+
+
+@asynccontextmanager
+async def clearing(
+    place: Place, folder: Path, pod: Pod, claim: Claim, *rules: Rule, fence: Callable[[], None] = lambda: None
+) -> AsyncIterator[tuple[FaultyProxy, asyncio.Task[bool]]]:
+    """Clear a claim; its pod was not bound when it was read, and is when the first write is under way, which is held until `let_go`, for 5 s at most.
+
+    The client waits for 3 s. `rules`: what goes wrong with that write. controller-manager does nothing within the block.
+    """
+    async with (
+        FaultyProxy(place.cluster.kubeconfig) as proxy,
+        await connect(
+            proxy.kubeconfig(folder / "proxied"), patience=3.0, manager="apportion-operator"
+        ) as client,
+    ):
+        proxy.rules = [Rule(Fault.HOLD_REQUEST, "PATCH", "/status", times=1, seconds=5.0), *rules]
+        writer = Writer(client, fence=fence, now=lambda: datetime.now(UTC))
+        task = asyncio.create_task(writer.clear(claim, pod))
+
+        async def is_held() -> bool:
+            return proxy.faults[Fault.HOLD_REQUEST] == 1
+
+        await eventually(is_held)
+        await place.writer.ungate(pod)
+        await place.bound(pod.name)
+        with place.controller_manager_away():
+            yield proxy, task
 
 
 async def handed_on(proxy: FaultyProxy, path: str) -> bool:

@@ -1,20 +1,17 @@
 """A claim that is reserved for its gated pod together with its allocation, on real control planes of both versions (ADR 23)."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.errors import ApiError, NotLeading
-from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.faultyproxy import Fault, FaultyProxy, Rule
-from tests.scheduling.reservedplace import Place, handed_on, place_in
+from testbed.faultyproxy import Fault, Rule
+from tests.scheduling.reservedplace import Place, clearing, handed_on, place_in
 
 
 class Reserving:
@@ -109,12 +106,24 @@ class Reserving:
         assert cleared.allocation is None
 
     async def test_a_bound_pod_keeps_its_devices(self, place: Place) -> None:
-        """Also where our watch shows it as gated still. The reservation is there at once, without controller-manager."""
+        """Also where our watch shows it as gated still. Nothing is written: without its reservation it would not be prepared once more."""
         pod, claim = await place.allocated("p", "reserved-large")
         await place.writer.ungate(pod)
         await place.bound("p")
         assert not await place.writer.clear(claim, pod)
         found = await place.claim_of(pod)
+        assert found is not None
+        assert found.version == claim.version
+
+    async def test_a_pod_that_is_bound_meanwhile_keeps_its_devices(
+        self, place: Place, tmp_path: Path
+    ) -> None:
+        """The reservation is there at once, without controller-manager."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        async with clearing(place, tmp_path, pod, claim) as (proxy, cleared):
+            proxy.let_go()
+            assert not await cleared
+            found = await place.claim_of(pod)
         assert found is not None
         assert [user.uid for user in found.reserved_for] == [pod.uid]
         assert found.allocation == claim.allocation
@@ -151,33 +160,26 @@ class Reserving:
     ) -> None:
         """Nobody would prepare its claim, as long as controller-manager does not see that."""
         pod, claim = await place.allocated("p", "reserved-large")
-        await place.writer.ungate(pod)
-        await place.bound("p")
-        async with (
-            FaultyProxy(place.cluster.kubeconfig) as proxy,
-            await connect(
-                proxy.kubeconfig(tmp_path / "proxied"), patience=1.0, manager="apportion-operator"
-            ) as client,
-        ):
-            proxy.rules.append(Rule(fault, method, path, times=1, seconds=3.0))
-            writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
-            with place.controller_manager_away():
-                with pytest.raises(ApiError):
-                    await writer.clear(claim, pod)
-                if fault is Fault.HOLD_REQUEST:
-                    await eventually(lambda: handed_on(proxy, "/status"))
-                found = await place.claim_of(pod)
+        rule = Rule(fault, method, path, times=1)
+        with_the_write = [rule] if fault is Fault.LOSE_ANSWER else []
+        async with clearing(place, tmp_path, pod, claim, *with_the_write) as (proxy, cleared):
+            if method == "GET":
+                proxy.rules.append(rule)
+            if fault is not Fault.HOLD_REQUEST:
+                proxy.let_go()
+            with pytest.raises(ApiError):
+                await cleared
+            await eventually(lambda: handed_on(proxy, "/status"))
+            found = await place.claim_of(pod)
         assert found is not None
         assert [user.uid for user in found.reserved_for] == [pod.uid]
         assert found.allocation == claim.allocation
 
     async def test_a_bound_pod_gets_its_reservation_back_when_the_lease_is_renewed(
-        self, place: Place
+        self, place: Place, tmp_path: Path
     ) -> None:
         """The lease was too short for a write for a moment, right after the reservation had been taken away."""
         pod, claim = await place.allocated("p", "reserved-large")
-        await place.writer.ungate(pod)
-        await place.bound("p")
         asked = count()
 
         def fence() -> None:
@@ -185,9 +187,9 @@ class Reserving:
             if 2 <= next(asked) < 4:
                 raise NotLeading("1.0 s left")
 
-        writer = Writer(place.client, fence=fence, now=lambda: datetime.now(UTC))
-        with place.controller_manager_away():
-            assert not await writer.clear(claim, pod)
+        async with clearing(place, tmp_path, pod, claim, fence=fence) as (proxy, cleared):
+            proxy.let_go()
+            assert not await cleared
             found = await place.claim_of(pod)
         assert found is not None
         assert [user.uid for user in found.reserved_for] == [pod.uid]

@@ -33,19 +33,25 @@ class LastDemands:
         self._quotas = BatchAdmission(decider.quotas, snapshot.devices.device)
         self._planned_at: int | None = None
         """As of which moment of the state they are planned; None: they are not."""
+        self._epoch: tuple[int, int, int] | None = None
+        """In which epoch they were taken out of the queue; None: they were not, or are in it once more."""
 
     def begin(self) -> None:
         """Start a walk, without a plan."""
-        self._planned_at = None
+        self._planned_at = self._epoch = None
 
     def plan(self, turns: Turns, capacity: HostCapacity) -> Generator[None, None, float]:
         """Plan for the last, once they are; yields while nodes are searched. Returns how many seconds that took, 0 if there was nothing to plan."""
         last = yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))
         if last:
+            self._epoch = self._decider.refusals.epoch
             began = self._clock()
             yield from self._plan(last, capacity)
             self._planned_at = self._snapshot.state.moment
             return self._clock() - began
+        if self._epoch not in (None, self._decider.refusals.epoch):
+            self._epoch = None
+            turns.reorder()
         if self._planned_at not in (None, self._snapshot.state.moment):
             # Devices changed since, and not by these decisions.
             self._decider.planner.begin()

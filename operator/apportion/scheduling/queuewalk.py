@@ -68,7 +68,7 @@ class QueueWalk:
         self._last = LastDemands(snapshot, decider, self._readiness, clock)
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
-        self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.has_more)
+        self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.due)
         decider.before_grant = self._check_order
         self._repeated = 0.0
         """Seconds for which some were asked once more in the latest walk, in vain."""
@@ -162,15 +162,19 @@ class QueueWalk:
             if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.
                 while (other := self._before_it(queued)) is not None:
-                    yield from self._ask_before(queued, other, turns, capacity)
+                    somebody = yield from self._ask_before(queued, other, turns, capacity)
+                    if somebody and turns.put_back(queued):
+                        return "rests"
             while True:
                 try:
                     granted = yield from self._serve(queued, capacity)
                     break
                 except _AskedTooSoon as found:
-                    yield from self._ask_before(queued, found.other, turns, capacity)
+                    somebody = yield from self._ask_before(queued, found.other, turns, capacity)
                     if not self._group_decider.leaves_room(queued):
                         turns.hold(queued)
+                        return "rests"
+                    if somebody and turns.put_back(queued):
                         return "rests"
         self._last.note_decided()
         self.granted += granted
@@ -190,18 +194,18 @@ class QueueWalk:
         return self._group_decider.is_begun(group) or self._decider.refusals.stands(group.key)
 
     def _ask_before(
-        self, queued: Queued, first: Queued, turns: Turns, capacity: HostCapacity
-    ) -> Iterator[None]:
-        """Ask those that are to be asked before one, from `first` on, until one of them got something; yields where others may run."""
-        other: Queued | None = first
-        while other is not None:
+        self, queued: Queued, first: Queued | None, turns: Turns, capacity: HostCapacity
+    ) -> Generator[None, None, bool]:
+        """Ask those that are to be asked before one, from `first` on, until one of them got something, and say whether; yields where others may run."""
+        other, granted = first, self.granted
+        while other is not None and self.granted == granted:
             self._decider.planner.begin()
-            began, granted = self._clock(), self.granted
+            began = self._clock()
             yield from self._ask(other, turns, capacity)
-            if self.granted > granted:
-                return
-            self._repeated += self._clock() - began
-            other = self._before_it(queued)
+            if self.granted == granted:
+                self._repeated += self._clock() - began
+                other = self._before_it(queued)
+        return self.granted > granted
 
     def _before_it(self, queued: Queued) -> Queued | None:
         """Return one that is to be asked before this one. Those that get nothing take half of a walk at most: those that were not reached yet have the other one."""

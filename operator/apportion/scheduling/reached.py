@@ -1,19 +1,21 @@
 """Reached: whom walks looked at since one got to the end of the queue, and who of them is asked once more (ADR 14).
 
 In: those that wait, and those that were asked and got nothing. Out: who comes after all others in the next walk; and who is asked
-before one that comes behind it by priority or age, because something changed since it was refused: what came free is no newcomer's.
+before one that comes behind it by priority or age, or by what their cohort shares, because something changed since it was refused: what came free is no newcomer's.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, TypeAlias
 
 from apportion.api.policy import QueueOrder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.groups import Queued, first_of, key_of
+from apportion.scheduling.groups import Queued, demands_of, first_of, key_of
 from apportion.scheduling.pace import Pace
+from apportion.scheduling.quota.cohort import Due
 from apportion.scheduling.refusals import Refusals
 from apportion.scheduling.waiting import WaitingDemand, place_of
 
@@ -59,18 +61,16 @@ class _Line:
         if row.asked != self.epoch:
             self.looked_at = min(self.looked_at, position)
 
-    def following(self, epoch: _Epoch, before: _Place | None = None) -> _Row | None:
-        """Return the next one that was asked in another epoch than this, and comes before a place (None: any)."""
+    def stale(self, epoch: _Epoch, is_left_out: Callable[[Queued], bool]) -> Iterator[_Row]:
+        """Yield those that were asked in another epoch than this and are not left out, in their order."""
         if self.epoch != epoch:
             self.epoch, self.looked_at = epoch, 0
-        while self.looked_at < len(self.rows):
-            row = self.rows[self.looked_at]
-            if before is not None and row.place >= before:
-                return None
-            self.looked_at += 1
-            if row.asked != epoch and row.queued is not None:
-                return row
-        return None
+        for position in range(self.looked_at, len(self.rows)):
+            row = self.rows[position]
+            if row.asked != epoch and row.queued is not None and not is_left_out(row.queued):
+                yield row
+            elif position == self.looked_at:
+                self.looked_at += 1
 
 
 class Reached:
@@ -81,31 +81,34 @@ class Reached:
         snapshot: Snapshot,
         refusals: Refusals,
         is_left_out: Callable[[Queued], bool],
-        has_more: Callable[[str, str], bool],
+        due: Callable[[Sequence[WaitingDemand]], Due | None],
     ) -> None:
-        """`is_left_out`: whether one is not to be asked, whatever happened; `has_more`: whether a namespace comes behind another one of its cohort."""
+        """`is_left_out`: whether one is not to be asked, whatever happened; `due`: the cohort of one and when it is due there, None: it has none."""
         self._snapshot, self._refusals = snapshot, refusals
-        self._is_left_out, self._has_more = is_left_out, has_more
+        self._is_left_out, self._due = is_left_out, due
         self.keys: frozenset[str] = frozenset()
         """The keys of the demands and groups that former walks reached, if the latest one ended early."""
         self._now: set[str] = set()
         self._rows: dict[str, _Row] = {}
         self._levels: dict[int, _Line] = {}
         """Those of one priority, by place in the queue: the highest priority has the lowest."""
-        self._lines: dict[tuple[int, str | int], _Line] = {}
-        """Those of one priority and namespace, or FIFO policy (its `id`)."""
+        self._lines: dict[int, dict[str | int, _Line]] = {}
+        """The same, by namespace, or FIFO policy (its `id`)."""
+        self._asked = Counter[_Epoch | None]()
+        """How many of the rows that got nothing were asked in each epoch."""
         self._left = 0
         self._reopened: _Epoch | None = None
         """The latest epoch in which refusals of shapes were doubted."""
-        self._others = set[str]()
-        """Namespaces of which one was asked before one of another namespace."""
+        self._others = Counter[str]()
+        """How often one of a namespace was asked before one of another namespace."""
 
     def begin(self, waiting: Collection[Queued]) -> Iterator[None]:
         """Start a walk over those that wait; yields where others may run."""
         if self.keys.issuperset(map(key_of, waiting)):
             self.keys = frozenset()
-        self._now, self._others, self._left, pace = set(), set(), MOST_REPEATED, Pace()
-        self._rows, self._levels, self._lines = {}, defaultdict(_Line), defaultdict(_Line)
+        self._now, self._others, self._left, pace = set(), Counter(), MOST_REPEATED, Pace()
+        self._rows, self._levels, self._asked = {}, defaultdict(_Line), Counter()
+        self._lines = defaultdict(lambda: defaultdict(_Line))
         for each in waiting if self.keys else ():
             if key_of(each) in self.keys:
                 self._keep(each, self._refusals.epoch_of(key_of(each)))
@@ -123,8 +126,9 @@ class Reached:
         self._now.add(key)
         if not granted:
             self._keep(queued, epoch)
-        elif (row := self._rows.get(key)) is not None:
+        elif (row := self._rows.get(key)) is not None and row.queued is not None:
             row.queued = None
+            self._asked[row.asked] -= 1
 
     def expect(self, queued: Queued) -> None:
         """Note that one has its turn now that waited behind another one, so that it comes before those behind it, too."""
@@ -134,59 +138,91 @@ class Reached:
         """Return one that is to be asked before this one, if something happened since it was refused that may let it in.
 
         It has a higher priority; or the same one, and came earlier: in the namespace, under the FIFO policy, or as the first of another namespace.
+        Of those of one cohort it is the one that is due there: who has less of what they share, or is within the guarantee.
         """
         first = first_of(queued)
-        if first is None:
+        epoch = self._refusals.epoch
+        if first is None or not self._left or self._asked[epoch] == self._asked.total():
             return None
-        epoch, place, line = self._refusals.epoch, *self._place(first)
-        higher = [self._levels[level] for level in sorted(self._levels) if level < place[0]]
-        own = self._lines[line]
-        while self._left:
-            row = next(filter(None, (each.following(epoch) for each in higher)), None)
-            if row is None and own.left and (row := own.following(epoch, place)) is not None:
-                own.left -= 1
-            if row is None and (row := self._of_another(place, first.claims[0].namespace, epoch)) is None:
+        row = self._before(
+            epoch, *self._place(first), first.claims[0].namespace, self._due(demands_of(queued))
+        )
+        if row is None:
+            return None
+        if epoch != self._reopened:
+            # Another one of its shape was refused before that happened, perhaps.
+            self._refusals.reopen()
+            self._reopened = epoch
+        self._left -= 1
+        return row.queued
+
+    def _before(
+        self, epoch: _Epoch, place: _Place, line: str | int, namespace: str, due: Due | None
+    ) -> _Row | None:
+        for level in sorted(each for each in self._levels if each < place[0]):
+            for row in islice(self._levels[level].stale(epoch, self._is_left_out), MOST_REPEATED):
+                if self._goes_first(row, self._due_with(row, due), place, due):
+                    return row
+        own = self._lines[place[0]][line]
+        older = next(own.stale(epoch, self._is_left_out), None) if own.left else None
+        if older is not None and older.place < place:
+            own.left -= 1
+            return older
+        # Of a lower priority goes only who is within the guarantee before one who borrows.
+        borrows = due is not None and due[1]
+        levels = [each for each in self._lines if each == place[0] or (borrows and each > place[0])]
+        lines = [each for level in levels for each in self._lines[level].values() if each is not own]
+        firsts = (self._of_another(each, epoch, place, namespace, due) for each in lines)
+        oldest = min(filter(None, firsts), key=lambda each: each.place, default=None)
+        if oldest is not None:
+            self._others[oldest.namespace] += 1
+        return oldest
+
+    def _of_another(
+        self, line: _Line, epoch: _Epoch, place: _Place, namespace: str, due: Due | None
+    ) -> _Row | None:
+        """Return the first of a line and of another namespace that goes first: once for each, more often if they are of one cohort."""
+        for row in line.stale(epoch, self._is_left_out):
+            other = self._due_with(row, due)
+            if not self._goes_first(row, other, place, due):
                 break
-            if row.queued is not None and not self._is_left_out(row.queued):
-                if epoch != self._reopened:
-                    # Another one of its shape was refused before that happened, perhaps.
-                    self._refusals.reopen()
-                    self._reopened = epoch
-                self._left -= 1
-                return row.queued
+            had = self._others.get(row.namespace, 0)
+            is_new = not had and len(self._others) < MOST_BY_AGE
+            if row.namespace != namespace and (is_new or (had < MOST_BY_AGE and had and other is not None)):
+                return row
         return None
+
+    def _due_with(self, row: _Row, due: Due | None) -> Due | None:
+        """Return when one is due in the cohort of another one; None: they have none in common."""
+        other = self._due(demands_of(row.queued)) if due is not None and row.queued is not None else None
+        return other if other is not None and due is not None and other[0] == due[0] else None
+
+    def _goes_first(self, row: _Row, other: Due | None, place: _Place, due: Due | None) -> bool:
+        """Say whether one comes before a place: in a cohort by what that says, else by priority and age."""
+        if other is None or due is None:
+            return row.place < place
+        return (other[1], row.place[0], other[2], row.place) < (due[1], place[0], due[2], place)
 
     def end(self, *, early: bool, but: Iterable[str]) -> None:
         """End a walk; `early`: before the last of the queue. `but`: keys of those that former walks reached, and that are not done with."""
         self.keys = self.keys.difference(but) | self._now if early else frozenset()
-
-    def _of_another(self, place: _Place, namespace: str, epoch: _Epoch) -> _Row | None:
-        """Return the oldest of another namespace that waits since before this place, once for each."""
-        if len(self._others) == MOST_BY_AGE:
-            return None
-        for row in self._levels[place[0]].rows:
-            if row.place >= place:
-                break
-            if row.asked == epoch or row.queued is None or row.namespace in self._others:
-                continue
-            if row.namespace != namespace and not self._has_more(row.namespace, namespace):
-                self._others.add(row.namespace)
-                return row
-        return None
 
     def _keep(self, queued: Queued, epoch: _Epoch | None) -> None:
         first = first_of(queued)
         if first is None:
             return
         place, line = self._place(first)
-        row = self._rows.setdefault(key_of(queued), _Row(place, first.claims[0].namespace, queued, epoch))
+        row = self._rows.setdefault(key_of(queued), _Row(place, first.claims[0].namespace, None, epoch))
+        if row.queued is not None:
+            self._asked[row.asked] -= 1
         row.queued, row.asked = queued, epoch
+        self._asked[epoch] += 1
         self._levels[place[0]].put(row)
-        self._lines[line].put(row)
+        self._lines[place[0]][line].put(row)
 
-    def _place(self, first: WaitingDemand) -> tuple[_Place, tuple[int, str | int]]:
+    def _place(self, first: WaitingDemand) -> tuple[_Place, str | int]:
         """Return a demand's place in the queue, and among whom age decides."""
         managed, claim = self._snapshot.managed, first.claims[0]
-        place, policy = place_of(first, managed), managed.policy(claim)
-        fifo = policy.queue.order == QueueOrder.FIFO
-        return place, (place[0], id(policy) if fifo else claim.namespace)
+        policy = managed.policy(claim)
+        fifo = policy.queue.order == QueueOrder.FIFO and self._due((first,)) is None
+        return place_of(first, managed), id(policy) if fifo else claim.namespace

@@ -76,6 +76,10 @@ class Turns:
         self._groups = 0
         """How many of them are not demands."""
         self._last: deque[WaitingDemand] | None = None
+        self._is_drained = False
+        """Whether `last` has returned what was left."""
+        self._later: frozenset[str] = frozenset()
+        """The keys of those that come after all others."""
         self._held: list[Queued] = []
 
     def __len__(self) -> int:
@@ -108,7 +112,7 @@ class Turns:
         self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]], later: frozenset[str]
     ) -> Iterator[None]:
         """Add all of these, those whose keys are `later` after all others; yields where others may run."""
-        pace = Pace()
+        pace, self._later = Pace(), later
         for each in queue:
             self.add(each, later=key_of(each) in later)
             if pace.rests():
@@ -156,7 +160,7 @@ class Turns:
 
         Those behind others come with them; not behind those of which `is_refused` says that their shape is refused: they come if `settle` lets them.
         """
-        if self._last is not None or self._groups or not 0 < self._left <= most:
+        if self._is_drained or self._groups or not 0 < self._left <= most:
             return []
         refused: dict[str, _Alike] = {}
         for key, alike in self._alike.items():
@@ -168,7 +172,28 @@ class Turns:
         self._alike = refused
         drained = [self._pop() for _ in range(self._left - sum(each.behind for each in refused.values()))]
         self._last = deque(demand for demand in drained if isinstance(demand, WaitingDemand))
+        self._is_drained = True
         return [*self._last]
+
+    def put_back(self, queued: Queued) -> bool:
+        """Let one that was taken out, and not settled, wait for its turn in its cohort once more; says whether it has one."""
+        cohort = self._popped.pop(id(queued), None)
+        if cohort is None:
+            return False
+        cohort.settle(queued)
+        self.add(queued, later=key_of(queued) in self._later)
+        self.reorder()
+        return True
+
+    def reorder(self) -> None:
+        """Let those that `last` returned come by what their cohorts share now: somebody got or lost something since."""
+        last = self._last or ()
+        if any(id(demand) in self._popped for demand in last):
+            self._last = None
+            for demand in last:
+                self._left -= 1
+                if not self.put_back(demand):
+                    self.add(demand, later=demand.key in self._later)
 
     def _put(self, queued: Queued, *, later: bool) -> None:
         self._added += 1

@@ -102,12 +102,12 @@ class Writer:
         """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
 
         Reads the claim again: an allocation other than the given one is never cleared. `user` is the live pod that the claim was made
-        for. A claim that is reserved for it alone first loses that reservation: from then on no kubelet prepares the claim unless
-        somebody reserves it, and that refuses the clearing. Then the pod is read: it is never cleared once that is bound; and
+        for. Of a claim that is reserved for it alone nothing is taken while that is bound, by the API server and not by our watch. Else the
+        claim first loses that reservation: from then on no kubelet prepares the claim unless
+        somebody reserves it, and that refuses the clearing. Then the pod is read once more: it is never cleared once that is bound; and
         where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
         A pod that is bound to another node than that of the devices cannot use them. A claim in deletion, which nobody can reserve once more,
-        loses all at once, unless its pod is bound. Where it does not become known whether the pod is
-        bound, the reservation is given back, too.
+        loses all at once. Where it does not become known whether the pod was bound meanwhile, the reservation is given back, too.
         """
         async with self._turns.of(claim.namespace):
             self._fence()
@@ -125,10 +125,10 @@ class Writer:
                 version = now.version
                 node = user.node if user is not None else None
                 away = node is not None and now.allocation.node not in (None, node)
+                pod = await self._live(user) if user is not None and reserved and not away else None
+                if pod is not None and pod.node is not None:
+                    return False
                 if away or (reserved and now.deleting):
-                    pod = await self._live(user) if user is not None and not away else None
-                    if pod is not None and pod.node is not None:
-                        return False
                     await self._status(now, version, {"allocation": None, "reservedFor": None})
                     return True
                 try:

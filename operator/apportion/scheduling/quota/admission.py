@@ -24,7 +24,7 @@ from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.claimants import Claimants
-from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.cohort import Cohorts, Due, due
 from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
 from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
@@ -235,13 +235,9 @@ class Admission:
         claims = [claim for demand in demands for claim in demand.claims]
         return self.charging.expected(claims, use, shares=self.shares)
 
-    def has_more(self, namespace: str, than: str) -> bool:
-        """Say whether a namespace has more of what a cohort shares than another one of that cohort has; False: they share none."""
-        self.charging.follow()
-        one, other = self.charging.usage.of(namespace), self.charging.usage.of(than)
-        if one is None or other is None or one.quota.spec.cohort != other.quota.spec.cohort:
-            return False
-        return one.quota.spec.cohort is not None and one.share(self.totals.of) > other.share(self.totals.of)
+    def due(self, demands: Sequence[WaitingDemand]) -> Due | None:
+        """Return when what is decided at once is due in its cohort; None: it has none."""
+        return due(demands, self.charging, self.totals.of, shares=self.shares)
 
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""
