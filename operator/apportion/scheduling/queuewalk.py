@@ -21,6 +21,7 @@ from apportion.scheduling.headreservation import HeadReservation
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.lastdemands import LastDemands
 from apportion.scheduling.partitioncontrol import PartitionControl
+from apportion.scheduling.precedence import AskedTooSoon, Precedence
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.reached import Reached
 from apportion.scheduling.readiness import Readiness, ReadinessCheck
@@ -32,14 +33,6 @@ _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
 _SOON = 0.05
 """Seconds after which a walk ends early if something changed: a claim that came waits for the next one. They begin anew with a plan."""
-
-
-class _AskedTooSoon(Exception):  # noqa: N818 - it is no error
-    """What was chosen for a demand may be another one's, which is to be asked before."""
-
-    def __init__(self, other: Queued) -> None:
-        super().__init__(key_of(other))
-        self.other = other
 
 
 class QueueWalk:
@@ -68,10 +61,9 @@ class QueueWalk:
         self._last = LastDemands(snapshot, decider, self._readiness, clock)
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
-        self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.due)
-        decider.before_grant = self._check_order
-        self._repeated = 0.0
-        """Seconds for which some were asked once more in the latest walk, in vain."""
+        self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.dues.of)
+        self._precedence = Precedence(self._reached, clock)
+        decider.before_grant = self._precedence.check
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()
         """The groups that the latest walk looked at."""
@@ -121,12 +113,17 @@ class QueueWalk:
         yield from self._before(waiting)
         yield None
         self._last.begin()
-        ends, soon, self._repeated = self._clock() + longest, self._clock() + _SOON, 0.0
+        self._precedence.begin()
+        ends, soon = self._clock() + longest, self._clock() + _SOON
         self._decider.searches.begin(longest)
         unprepared = list[Queued]()
         while turns:
             now = self._clock()
-            if self._reached.anybody and now >= soon + self._repeated and (now >= ends or self._pressing()):
+            if (
+                self._reached.anybody
+                and now >= soon + self._precedence.spent
+                and (now >= ends or self._pressing())
+            ):
                 self.ended_early = True
                 break
             if now - self._read_at >= _FRESH and self._decider.refusals.outdated:
@@ -161,20 +158,21 @@ class QueueWalk:
         if readiness == "ready":
             if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.
-                while (other := self._before_it(queued)) is not None:
-                    somebody = yield from self._ask_before(queued, other, turns, capacity)
-                    if somebody and turns.put_back(queued):
+                while (others := self._precedence.before(queued)) is not None:
+                    if (yield from self._ask_all(others, turns, capacity)) and self._steps_back(
+                        queued, turns
+                    ):
                         return "rests"
             while True:
                 try:
                     granted = yield from self._serve(queued, capacity)
                     break
-                except _AskedTooSoon as found:
-                    somebody = yield from self._ask_before(queued, found.other, turns, capacity)
+                except AskedTooSoon as found:
+                    somebody = yield from self._ask_all(found.others, turns, capacity)
                     if not self._group_decider.leaves_room(queued):
                         turns.hold(queued)
                         return "rests"
-                    if somebody and turns.put_back(queued):
+                    if somebody and self._steps_back(queued, turns):
                         return "rests"
         self._last.note_decided()
         self.granted += granted
@@ -193,27 +191,24 @@ class QueueWalk:
         """Say whether nothing is to be chosen for a group now: that has begun, or it is refused as before."""
         return self._group_decider.is_begun(group) or self._decider.refusals.stands(group.key)
 
-    def _ask_before(
-        self, queued: Queued, first: Queued | None, turns: Turns, capacity: HostCapacity
+    def _ask_all(
+        self, others: Iterator[Queued], turns: Turns, capacity: HostCapacity
     ) -> Generator[None, None, bool]:
-        """Ask those that are to be asked before one, from `first` on, until one of them got something, and say whether; yields where others may run."""
-        other, granted = first, self.granted
-        while other is not None and self.granted == granted:
+        """Ask those that are to be asked before one, until one of them got something, and say whether; yields where others may run."""
+        granted = self.granted
+        for other in self._precedence.timed(others):
             self._decider.planner.begin()
-            began = self._clock()
             yield from self._ask(other, turns, capacity)
-            if self.granted == granted:
-                self._repeated += self._clock() - began
-                other = self._before_it(queued)
-        return self.granted > granted
+            if self.granted > granted:
+                return True
+        return False
 
-    def _before_it(self, queued: Queued) -> Queued | None:
-        """Return one that is to be asked before this one. Those that get nothing take half of a walk at most: those that were not reached yet have the other one."""
-        return self._reached.before(queued) if self._repeated < _SOON else None
-
-    def _check_order(self, demand: WaitingDemand) -> None:
-        if (other := self._before_it(demand)) is not None:
-            raise _AskedTooSoon(other)
+    def _steps_back(self, queued: Queued, turns: Turns) -> bool:
+        """Let one wait for its turn in its cohort once more, as others of it may be due now; says whether it has one."""
+        if not turns.put_back(queued):
+            return False
+        self._reached.put_back(queued)
+        return True
 
     def _begin(
         self, number: int, gone: Collection[str], came: Collection[WaitingDemand]
@@ -287,7 +282,7 @@ class QueueWalk:
                 granted = self._group_decider.granted
             else:
                 granted = yield from self._decider.decide(queued, capacity)
-        except _AskedTooSoon:
+        except AskedTooSoon:
             raise
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("demand.defect", demand=queued.key)

@@ -6,16 +6,16 @@ before one that comes behind it by priority or age, or by what their cohort shar
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 from apportion.api.policy import QueueOrder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.groups import Queued, demands_of, first_of, key_of
+from apportion.scheduling.groups import Queued, first_of, key_of
 from apportion.scheduling.pace import Pace
-from apportion.scheduling.quota.cohort import Due
+from apportion.scheduling.quota.dues import Due
 from apportion.scheduling.refusals import Refusals
 from apportion.scheduling.waiting import WaitingDemand, place_of
 
@@ -69,7 +69,7 @@ class _Line:
             row = self.rows[position]
             if row.asked != epoch and row.queued is not None and not is_left_out(row.queued):
                 yield row
-            elif position == self.looked_at:
+            elif position == self.looked_at and self.epoch == epoch:
                 self.looked_at += 1
 
 
@@ -81,7 +81,7 @@ class Reached:
         snapshot: Snapshot,
         refusals: Refusals,
         is_left_out: Callable[[Queued], bool],
-        due: Callable[[Sequence[WaitingDemand]], Due | None],
+        due: Callable[[Queued], Due | None],
     ) -> None:
         """`is_left_out`: whether one is not to be asked, whatever happened; `due`: the cohort of one and when it is due there, None: it has none."""
         self._snapshot, self._refusals = snapshot, refusals
@@ -130,59 +130,58 @@ class Reached:
             row.queued = None
             self._asked[row.asked] -= 1
 
+    def put_back(self, queued: Queued) -> None:
+        """Note that one was looked at, and has its turn once more."""
+        self._now.add(key_of(queued))
+        self.expect(queued)
+
     def expect(self, queued: Queued) -> None:
         """Note that one has its turn now that waited behind another one, so that it comes before those behind it, too."""
         self._keep(queued, None)
 
-    def before(self, queued: Queued) -> Queued | None:
-        """Return one that is to be asked before this one, if something happened since it was refused that may let it in.
+    def before(self, queued: Queued) -> Iterator[Queued]:
+        """Yield those that are to be asked before this one, as long as nothing is granted, if something happened since they were refused that may let them in.
 
-        It has a higher priority; or the same one, and came earlier: in the namespace, under the FIFO policy, or as the first of another namespace.
-        Of those of one cohort it is the one that is due there: who has less of what they share, or is within the guarantee.
+        They have a higher priority; or the same one, and came earlier: in the namespace, under the FIFO policy, or as the first of another namespace.
+        Of those of one cohort it is who is due there: who has less of what they share, or is within the guarantee.
         """
         first = first_of(queued)
-        epoch = self._refusals.epoch
-        if first is None or not self._left or self._asked[epoch] == self._asked.total():
-            return None
-        row = self._before(
-            epoch, *self._place(first), first.claims[0].namespace, self._due(demands_of(queued))
-        )
-        if row is None:
-            return None
-        if epoch != self._reopened:
-            # Another one of its shape was refused before that happened, perhaps.
-            self._refusals.reopen()
-            self._reopened = epoch
-        self._left -= 1
-        return row.queued
+        if first is None or self._asked[self._refusals.epoch] == self._asked.total():
+            return
+        for row in self._before(*self._place(first), first.claims[0].namespace, self._due(queued)):
+            epoch = self._refusals.epoch
+            if row.queued is None or row.asked == epoch:
+                continue  # since others were asked
+            if not self._left:
+                return
+            if epoch != self._reopened:
+                # Another one of its shape was refused before that happened, perhaps.
+                self._refusals.reopen()
+                self._reopened = epoch
+            self._left -= 1
+            yield row.queued
 
-    def _before(
-        self, epoch: _Epoch, place: _Place, line: str | int, namespace: str, due: Due | None
-    ) -> _Row | None:
+    def _before(self, place: _Place, line: str | int, namespace: str, due: Due | None) -> Iterator[_Row]:
         for level in sorted(each for each in self._levels if each < place[0]):
-            for row in islice(self._levels[level].stale(epoch, self._is_left_out), MOST_REPEATED):
+            for row in islice(self._stale(self._levels[level]), MOST_REPEATED):
                 if self._goes_first(row, self._due_with(row, due), place, due):
-                    return row
+                    yield row
         own = self._lines[place[0]][line]
-        older = next(own.stale(epoch, self._is_left_out), None) if own.left else None
-        if older is not None and older.place < place:
+        for row in takewhile(lambda each: each.place < place and own.left, self._stale(own)):
             own.left -= 1
-            return older
+            yield row
         # Of a lower priority goes only who is within the guarantee before one who borrows.
         borrows = due is not None and due[1]
         levels = [each for each in self._lines if each == place[0] or (borrows and each > place[0])]
         lines = [each for level in levels for each in self._lines[level].values() if each is not own]
-        firsts = (self._of_another(each, epoch, place, namespace, due) for each in lines)
-        oldest = min(filter(None, firsts), key=lambda each: each.place, default=None)
-        if oldest is not None:
-            self._others[oldest.namespace] += 1
-        return oldest
+        while found := [*filter(None, (self._of_another(each, place, namespace, due) for each in lines))]:
+            for row in sorted(found, key=lambda each: each.place):
+                self._others[row.namespace] += 1
+                yield row
 
-    def _of_another(
-        self, line: _Line, epoch: _Epoch, place: _Place, namespace: str, due: Due | None
-    ) -> _Row | None:
+    def _of_another(self, line: _Line, place: _Place, namespace: str, due: Due | None) -> _Row | None:
         """Return the first of a line and of another namespace that goes first: once for each, more often if they are of one cohort."""
-        for row in line.stale(epoch, self._is_left_out):
+        for row in self._stale(line):
             other = self._due_with(row, due)
             if not self._goes_first(row, other, place, due):
                 break
@@ -192,9 +191,12 @@ class Reached:
                 return row
         return None
 
+    def _stale(self, line: _Line) -> Iterator[_Row]:
+        return line.stale(self._refusals.epoch, self._is_left_out)
+
     def _due_with(self, row: _Row, due: Due | None) -> Due | None:
         """Return when one is due in the cohort of another one; None: they have none in common."""
-        other = self._due(demands_of(row.queued)) if due is not None and row.queued is not None else None
+        other = self._due(row.queued) if due is not None and row.queued is not None else None
         return other if other is not None and due is not None and other[0] == due[0] else None
 
     def _goes_first(self, row: _Row, other: Due | None, place: _Place, due: Due | None) -> bool:
@@ -224,5 +226,5 @@ class Reached:
         """Return a demand's place in the queue, and among whom age decides."""
         managed, claim = self._snapshot.managed, first.claims[0]
         policy = managed.policy(claim)
-        fifo = policy.queue.order == QueueOrder.FIFO and self._due((first,)) is None
+        fifo = policy.queue.order == QueueOrder.FIFO and self._due(first) is None
         return place_of(first, managed), id(policy) if fifo else claim.namespace

@@ -24,7 +24,8 @@ from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.claimants import Claimants
-from apportion.scheduling.quota.cohort import Cohorts, Due, due
+from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.dues import Dues
 from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
 from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
@@ -46,6 +47,7 @@ class Admission:
         self.charging = Charging(snapshot)
         self.claimants = Claimants(snapshot, self.charging)
         self.totals = Totals(partial(_is_of_class, snapshot))
+        self.dues = Dues(self.charging, self.totals.of, lambda: self.shares)
         self.waiting: dict[str, WaitingDemand] = {}
         """Demands that wait, by key."""
         self.over: dict[str, tuple[Excess, float]] = {}
@@ -66,6 +68,7 @@ class Admission:
             self._others.pop(key, None)
         self.waiting.update((demand.key, demand) for demand in came)
         self.claimants.follow(gone, came)
+        self.dues.begin()
         yield from self.charging.steps()
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
         if not self.totals.counts(self.charging.usage.selections):
@@ -234,10 +237,6 @@ class Admission:
     def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> Sequence[int]:
         claims = [claim for demand in demands for claim in demand.claims]
         return self.charging.expected(claims, use, shares=self.shares)
-
-    def due(self, demands: Sequence[WaitingDemand]) -> Due | None:
-        """Return when what is decided at once is due in its cohort; None: it has none."""
-        return due(demands, self.charging, self.totals.of, shares=self.shares)
 
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""

@@ -13,12 +13,9 @@ from typing import TypeAlias
 from apportion.quota.use import QuotaUse, Total
 from apportion.scheduling.groups import Queued, demands_of
 from apportion.scheduling.quota.charging import Charging
-from apportion.scheduling.waiting import WaitingDemand
 
 Place: TypeAlias = tuple[str, str, int]
 """Of one that waits, by age; no other has it."""
-Due: TypeAlias = tuple[str, bool, float]
-"""A cohort; whether one borrows there; how much its quota has of what the cohort shares, as a weighted dominant share."""
 _Row: TypeAlias = tuple[int, Place, Queued, Sequence[int]]
 """Its priority, negative; its place; itself; what it takes of each resource of its quota, as far as is known."""
 _Due: TypeAlias = tuple[bool, int, float, int, Place]
@@ -188,13 +185,3 @@ class Cohorts:
         if key not in self._found:
             self._found[key] = Cohort(self._charging, total=self._total, shares=self._shares)
         return self._found[key]
-
-
-def due(demands: Sequence[WaitingDemand], charging: Charging, total: Total, *, shares: bool) -> Due | None:
-    """Return when what is decided at once is due, beside its priority; None: it has no cohort."""
-    charging.follow()
-    use = charging.usage.of(demands[0].claims[0].namespace)
-    if use is None or use.quota.spec.cohort is None:
-        return None
-    asked = charging.expected([claim for demand in demands for claim in demand.claims], use, shares=shares)
-    return use.quota.spec.cohort, not use.within_guarantee(asked), use.share(total)
