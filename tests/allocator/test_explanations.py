@@ -5,7 +5,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.explain.explanation import Explanation
+from apportion.allocator.explain.explanation import Explanation, NearestMiss, NodeGroup
 from apportion.allocator.explain.render import render, summary
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -268,3 +268,23 @@ def test_a_failed_device_is_not_the_reason_where_it_would_not_be_enough() -> Non
     refusal = allocate(state, Demand((two,), excluded=frozenset({DeviceId(GPU, "n1", "gpu-0")})))
     assert isinstance(refusal, Refusal)
     assert "failed" not in summary(refusal.explanation)
+
+
+def test_a_long_nearest_miss_does_not_cut_off_the_reason_of_other_nodes() -> None:
+    """An Event has 1000 characters: why other nodes can never serve matters more than how near one is that is full."""
+
+    def node(count: int, text: str) -> NodeGroup:
+        return NodeGroup("selector", count, ("n",), message=text)
+
+    nearest = NearestMiss(
+        "n1", "d/p/gpu-0", "ns/c", "gpu", tuple(f"counter {each} is short of 4" * 5 for each in "abc")
+    )
+    groups = (
+        node(2, "request gpu: held by " + "claim " * 110),
+        node(1, "request nic: no device has networkDevice"),
+    )
+    text = summary(Explanation(("ns/c",), 3, 3, groups, nearest))
+    assert "1 of 3 nodes: request nic: no device has networkDevice. nearest: d/p/gpu-0 on n1" in text
+    assert len(text) == 1000
+    short = summary(Explanation(("ns/c",), 3, 3, groups[1:], nearest))
+    assert short.startswith("1 of 3 nodes: request nic: no device has networkDevice. nearest: ")

@@ -14,6 +14,7 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import Json, ObservedCluster, request
+from tests.quota.tenants import namespace, quota
 from tests.scheduling.queued import fleet
 
 GROUP = "apportion.dev/pod-group"
@@ -209,3 +210,14 @@ def starts(world: ObservedCluster, name: str) -> None:
     if pod.group is not None:
         metadata["annotations"] = {f"{GROUP}-min-count": str(pod.group.least)}
     holds(world, name, *gpus, priority=pod.priority, node=node, age=0.0, team=team, metadata=metadata)
+
+
+def cohort(made: Trial, *teams: str, reclaims: bool = True, **guaranteed: int) -> dict[str, Json]:
+    """Add a quota for each team, all of one cohort; `guaranteed`: GPUs, 0 unless it says so."""
+    found = {}
+    for team in teams:
+        namespace(made.world, team, team=team)
+        found[team] = quota(
+            made.world, team, cohort="x", reclaims=reclaims, guaranteed=guaranteed.get(team, 0)
+        )
+    return found

@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import QUOTAS
 from apportion.dra.pod import Pod
 from apportion.scheduling.preemption.evictor import Refused
 from tests.clock import Ticking
 from tests.quota.tenants import namespace, quota
-from tests.scheduling.evicting import SteeredEvictor, Trial, ends, holds, joins, trial, waits
+from tests.scheduling.evicting import (
+    SteeredEvictor,
+    Trial,
+    cohort,
+    ends,
+    holds,
+    joins,
+    mark_ending,
+    trial,
+    waits,
+)
 
 GPUS, NODES = 8, 5
 
@@ -189,3 +200,19 @@ async def test_all_nodes_are_looked_at_before_one_rests(unanswered: Client, memb
         waits(made.world, "a", 1, priority=5)
     await made.passes(7)
     assert sorted(made.evicted) == sorted(f"has-{name}" for name in names[-members:])
+
+
+async def test_searches_know_when_a_quota_is_edited(unanswered: Client) -> None:
+    """They share what they read of the quotas: nothing else has changed meanwhile."""
+    made = trial(unanswered, 3, mode="Never")
+    quotas = cohort(made, "a", "b", a=2, b=3)
+    for number in range(3):
+        holds(made.world, f"b{number}", number, team="b", age=1000 + number)
+    for number in range(2):
+        waits(made.world, f"a{number}", 1, team="a")
+    await made.passes(4)
+    assert made.evicted == []
+    quotas["b"]["spec"]["resources"][0]["guaranteed"] = 1
+    made.world.see(QUOTAS, quotas["b"])
+    await made.passes(16)
+    assert made.evicted == ["b0", "b1"]

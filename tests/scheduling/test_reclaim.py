@@ -5,20 +5,9 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import QUOTAS
-from tests.observedcluster import Json, request
+from tests.observedcluster import request
 from tests.quota.tenants import namespace, quota, said
-from tests.scheduling.evicting import Trial, ends, holds, mark_ending, trial, waits
-
-
-def cohort(made: Trial, *teams: str, reclaims: bool = True, **guaranteed: int) -> dict[str, Json]:
-    """Add a quota for each team, all of one cohort; `guaranteed`: GPUs, 0 unless it says so."""
-    found = {}
-    for team in teams:
-        namespace(made.world, team, team=team)
-        found[team] = quota(
-            made.world, team, cohort="x", reclaims=reclaims, guaranteed=guaranteed.get(team, 0)
-        )
-    return found
+from tests.scheduling.evicting import cohort, ends, holds, mark_ending, trial, waits
 
 
 async def test_a_team_gets_its_guarantee_back_from_a_borrower_of_higher_priority(unanswered: Client) -> None:

@@ -15,17 +15,18 @@ _NAMED = 3
 
 
 def summary(explanation: Explanation) -> str:
-    """Return one line of at most 1000 characters: the main reason first, then the nearest miss."""
+    """Return one line of at most 1000 characters: the main reason first, then the nearest miss, which is the last where not everything has room."""
     if not explanation.groups:
         return "no node may be used"
-    parts = []
-    first, *rest = explanation.groups
-    parts.append(f"{_nodes(first, explanation)}: {reason(first)}")
-    if explanation.nearest is not None:
-        nearest = explanation.nearest
-        parts.append(f"nearest: {_place(nearest)}: {'; '.join(nearest.missing[:3])}")
-    parts.extend(f"{_nodes(group, explanation)}: {reason(group)}" for group in rest)
-    return _cut(". ".join(part.replace("\n", " ") for part in parts), EVENT)
+    first, *rest = [f"{_nodes(group, explanation)}: {reason(group)}" for group in explanation.groups]
+    found = explanation.nearest
+    nearest = [f"nearest: {_place(found)}: {'; '.join(found.missing[:3])}"] if found is not None else []
+    text = _line([first, *nearest, *rest])
+    return text if len(text) <= EVENT else _cut(_line([first, *rest, *nearest]), EVENT)
+
+
+def _line(parts: Iterable[str]) -> str:
+    return ". ".join(part.replace("\n", " ") for part in parts)
 
 
 def render(explanation: Explanation) -> str:

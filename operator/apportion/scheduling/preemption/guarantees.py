@@ -84,12 +84,25 @@ class ReclaimRule:
         return (self._rows[claim.uid] for claim in claims if claim.uid in self._rows)
 
 
+@dataclass(frozen=True, slots=True)
+class _Charged:
+    """What is charged to the quotas whose guarantees are kept."""
+
+    rows: Mapping[str, _Row]
+    """By UID of the claim."""
+    parts: Mapping[str, GuaranteedPart]
+    """By name of the quota."""
+    allowance: Mapping[str, int]
+
+
 class Guarantees:
     """Reads guarantees, demand by demand."""
 
     def __init__(self, snapshot: Snapshot, quotas: Admission) -> None:
         self._snapshot = snapshot
         self._quotas = quotas
+        self._read: tuple[object, _Charged] | None = None
+        """What is charged, and as of when: many demands are searched for in a row."""
 
     def are_kept(self) -> bool:
         """Say whether some quota takes back what is guaranteed to it."""
@@ -144,30 +157,19 @@ class Guarantees:
         if not self.are_kept():
             return ReclaimRule()
         use, within = self._use(demand), self.within(demand, ahead)
-        rows = self._rows(going)
-        by_quota: dict[str, list[_Row]] = {}
-        for row in rows.values():
-            by_quota.setdefault(row.use.name, []).append(row)
-        parts = {
-            each.name: GuaranteedPart(
-                each, [(row.priority, row.amounts) for row in by_quota.get(each.name, ())]
-            )
-            for each in self._quotas.charging.usage
-            if each.reclaims
-        }
-        allowance = {key: most for part in parts.values() for key, most in part.allowance().items()}
+        charged = self._charged(going)
         borrowers: dict[str, tuple[int, ...]] = {}
         free = None
         if use is not None and use.reclaims:
             asked = self._asked(within or demand, use)
             # What is not known before devices are chosen is asked again then.
-            if parts[use.name].rises(demand.priority, asked if any(asked) else [1] * len(asked)):
+            if charged.parts[use.name].rises(demand.priority, asked if any(asked) else [1] * len(asked)):
                 free = use
             if within is not None:
                 found = reclaimable(use, asked, self._quotas.charging.usage)
                 borrowers = {each.use.name: each.resources for each in found}
         quota = use.name if use is not None else ""
-        return ReclaimRule(within, quota, allowance, free, rows, parts, borrowers)
+        return ReclaimRule(within, quota, charged.allowance, free, charged.rows, charged.parts, borrowers)
 
     def stays_within(self, demand: WaitingDemand, decision: Decision, ahead: Sequence[WaitingDemand]) -> bool:
         """Say whether a decision stays within the guarantee, now that its devices are known."""
@@ -199,6 +201,22 @@ class Guarantees:
     def _ahead(self, use: QuotaUse, demands: Iterable[WaitingDemand]) -> Sequence[int]:
         claims = [claim for each in demands if self._use(each) is use for claim in each.claims]
         return self._quotas.charging.expected(claims, use, shares=self._quotas.shares)
+
+    def _charged(self, going: Collection[str]) -> _Charged:
+        usage, changes = self._quotas.charging.usage, self._snapshot.changes
+        # The log of claims has those whose pods changed, too.
+        read = usage.version, changes.claims.end, frozenset(going)
+        if self._read is not None and self._read[0] == read:
+            return self._read[1]
+        rows = self._rows(going)
+        by_quota: dict[str, list[tuple[int, Amounts]]] = {each.name: [] for each in usage if each.reclaims}
+        for row in rows.values():
+            by_quota[row.use.name].append((row.priority, row.amounts))
+        parts = {each.name: GuaranteedPart(each, by_quota[each.name]) for each in usage if each.reclaims}
+        allowance = {key: most for part in parts.values() for key, most in part.allowance().items()}
+        charged = _Charged(rows, parts, allowance)
+        self._read = read, charged
+        return charged
 
     def _rows(self, going: Collection[str]) -> dict[str, _Row]:
         """Return the claims of quotas whose guarantees are kept, without those whose pods all end, by UID."""
