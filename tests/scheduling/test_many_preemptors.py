@@ -19,7 +19,6 @@ from tests.scheduling.evicting import (
     ends,
     holds,
     joins,
-    mark_ending,
     trial,
     waits,
 )
