@@ -114,6 +114,8 @@ class Reserving:
         found = await place.claim_of(pod)
         assert found is not None
         assert found.version == claim.version
+        assert [user.uid for user in found.reserved_for] == [pod.uid]
+        assert found.allocation == claim.allocation
 
     async def test_a_pod_that_is_bound_meanwhile_keeps_its_devices(
         self, place: Place, tmp_path: Path

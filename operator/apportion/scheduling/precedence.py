@@ -5,14 +5,10 @@ In: those that a walk reached, the clock. Out: who is asked before one, for a bo
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final
 
 from apportion.scheduling.groups import Queued
 from apportion.scheduling.reached import Reached
 from apportion.scheduling.waiting import WaitingDemand
-
-LONGEST: Final = 0.05
-"""Seconds of a walk for those that are asked once more and get nothing; as long as it lasts for the others: those that were not reached yet have their half."""
 
 
 class AskedTooSoon(Exception):  # noqa: N818 - it is no error
@@ -26,8 +22,9 @@ class AskedTooSoon(Exception):  # noqa: N818 - it is no error
 class Precedence:
     """Says who is asked before one."""
 
-    def __init__(self, reached: Reached, clock: Callable[[], float]) -> None:
-        self._reached, self._clock = reached, clock
+    def __init__(self, reached: Reached, clock: Callable[[], float], *, longest: float) -> None:
+        """`longest`: seconds of a walk for those that are asked once more and get nothing."""
+        self._reached, self._clock, self._longest = reached, clock, longest
         self.spent = 0.0
         """Seconds for which some were asked once more in this walk, in vain."""
 
@@ -37,7 +34,7 @@ class Precedence:
 
     def before(self, queued: Queued) -> Iterator[Queued] | None:
         """Return those that are to be asked before this one, until one of them gets something; None: nobody is."""
-        others = self._reached.before(queued) if self.spent < LONGEST else iter(())
+        others = self._reached.before(queued) if self.spent < self._longest else iter(())
         first = next(others, None)
         return chain((first,), others) if first is not None else None
 
@@ -52,5 +49,5 @@ class Precedence:
             began = self._clock()
             yield other
             self.spent += self._clock() - began
-            if self.spent >= LONGEST:
+            if self.spent >= self._longest:
                 return

@@ -62,7 +62,8 @@ class QueueWalk:
         self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
         self._reached = Reached(snapshot, decider.refusals, self._is_left_out, decider.quotas.dues.of)
-        self._precedence = Precedence(self._reached, clock)
+        # Half of a walk at most: those that were not reached yet have the other one.
+        self._precedence = Precedence(self._reached, clock, longest=_SOON)
         decider.before_grant = self._precedence.check
         self._grouped = GroupedDemands(snapshot)
         self.groups: tuple[WaitingGroup, ...] = ()

@@ -187,7 +187,7 @@ class Reached:
                 break
             had = self._others.get(row.namespace, 0)
             is_new = not had and len(self._others) < MOST_BY_AGE
-            if row.namespace != namespace and (is_new or (had < MOST_BY_AGE and had and other is not None)):
+            if row.namespace != namespace and (is_new or (0 < had < MOST_BY_AGE and other is not None)):
                 return row
         return None
 

@@ -209,10 +209,11 @@ class Guarantees:
         if self._read is not None and self._read[0] == read:
             return self._read[1]
         rows = self._rows(going)
-        by_quota: dict[str, list[tuple[int, Amounts]]] = {each.name: [] for each in usage if each.reclaims}
+        kept = [use for use in usage if use.reclaims]
+        by_quota: dict[str, list[tuple[int, Amounts]]] = {use.name: [] for use in kept}
         for row in rows.values():
             by_quota[row.use.name].append((row.priority, row.amounts))
-        parts = {each.name: GuaranteedPart(each, by_quota[each.name]) for each in usage if each.reclaims}
+        parts = {use.name: GuaranteedPart(use, by_quota[use.name]) for use in kept}
         allowance = {key: most for part in parts.values() for key, most in part.allowance().items()}
         charged = _Charged(rows, parts, allowance)
         self._read = read, charged
