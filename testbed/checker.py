@@ -28,7 +28,7 @@ STAYS_SECONDS = 3.0
 class Checker:
     """`async with Checker(installation) as checker:` watches until the end; then read `violations`.
 
-    `claims`, `pods` and `partitions` are the current objects, by UID.
+    `claims`, `pods`, `partitions` and `slices` are the current objects, by UID.
     """
 
     def __init__(self, installation: Installation, *, stays: float = STAYS_SECONDS) -> None:
@@ -39,6 +39,9 @@ class Checker:
         self.claims: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
         self.partitions: dict[str, Json] = {}
+        self.slices: dict[str, Json] = {}
+        self.unattended: set[str] = set()
+        """Nodes whose hardware may have partitions that nobody owns: they were deleted, and with them their Partitions, and their agents have yet to find that out."""
         self.allocations = 0
         """How often a claim got devices."""
         self.on_allocation: Callable[[int], None] = lambda _: None
@@ -157,7 +160,8 @@ class Checker:
     def _exclusive(self, uid: str, devices: Iterable[rules.DeviceKey]) -> set[rules.DeviceKey]:
         return {device for device in devices if (uid, device) not in self._shared}
 
-    def _slice(self, _: str, raw: Json | None) -> None:
+    def _slice(self, uid: str, raw: Json | None) -> None:
+        _keep(self.slices, uid, raw)
         if raw is not None:
             self.devices.learn(raw)
 
@@ -207,8 +211,8 @@ class Checker:
             await asyncio.sleep(_LOOK_SECONDS)
             suspects = set(rules.misplaced(self.pods.values(), self.claims.values(), self.devices))
             suspects |= set(self.given_others())
-            for node, rows in hardware.items():
-                suspects |= set(rules.unexplained(node, rows, self.partitions.values()))
+            for node in hardware.keys() - self.unattended:
+                suspects |= set(rules.unexplained(node, hardware[node], self.partitions.values()))
             now = time.time()
             self._suspects = {text: self._suspects.get(text, now) for text in suspects}
             self._note(text for text, since in self._suspects.items() if now - since > self._stays)

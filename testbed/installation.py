@@ -145,9 +145,7 @@ class Installation:
         folder.mkdir(parents=True, exist_ok=True)
         simulation = folder / "simulation.yaml"
         simulation.write_text(yaml.safe_dump(dict(node.simulation)))
-        token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
-        if self._agent_proxy is not None:
-            token = self._agent_proxy.kubeconfig(folder / "proxied.kubeconfig", token)
+        token = await self._agent_token(name)
         kubelet = self.kubelets[name]
         command: list[str | Path] = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", name, "--backend", "simulated"),
@@ -171,6 +169,19 @@ class Installation:
         self.agents[name] = agent
         self._stack.push_async_callback(agent.stop)
         return agent
+
+    async def renew_agent(self, name: str) -> None:
+        """End a node's agent and start it with a token of the Node that is there now: a token ends with the Node that it is bound to."""
+        await self._agent_token(name)
+        await self.agents[name].stop()
+        self.agents[name].start()
+
+    async def _agent_token(self, name: str) -> Path:
+        """Return the kubeconfig of a node's agent, with a fresh token."""
+        token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
+        if self._agent_proxy is None:
+            return token
+        return self._agent_proxy.kubeconfig(self.folder(name) / "proxied.kubeconfig", token)
 
     async def published(self, within: float = 120.0) -> None:
         """Wait until every node has the slices of all its agents' pools."""

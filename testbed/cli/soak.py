@@ -35,7 +35,8 @@ def soak(
     administered: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
-            "--administered", help="Policies, quotas, layouts and labels change meanwhile, cards fall sick."
+            "--administered",
+            help="Policies, quotas, layouts, namespaces, nodes change meanwhile, cards fall sick.",
         ),
     ] = False,
 ) -> None:

@@ -147,9 +147,12 @@ class FakeKubelet:
     # The node
 
     async def _release_the_vanished(self) -> None:
-        """After a restart: release the claims of pods that went away meanwhile, until that succeeds."""
+        """After a restart: end the containers of pods that went away meanwhile, and release their claims, until that succeeds."""
         await self._reflector.listed.wait()
         gone = self._claims.pods - self._workers.keys()
+        await asyncio.sleep(self.stop_seconds if gone else 0.0)
+        for record in (self.records[uid] for uid in gone if uid in self.records):
+            record.stopped = record.stopped or time.time()
         while gone:
             for uid in sorted(gone):
                 with suppress(PluginError):

@@ -57,7 +57,6 @@ class PodWorker:
         self._address = address
         self._latest: Json | None = None
         self._changed = asyncio.Event()
-        self._stopped = False
         self._released = False
 
     def observe(self, latest: Json | None) -> None:
@@ -94,9 +93,8 @@ class PodWorker:
         """Take the next step; returns after how many seconds to try again without a change, None for never."""
         latest, record = self._latest, self.record
         if latest is None or "deletionTimestamp" in latest["metadata"]:
-            if record.running is not None and not self._stopped:
+            if record.running is not None and record.stopped is None:
                 await self._stop()
-                self._stopped = True
                 record.stopped = time.time()
             await self._release()
             if self._latest is not None:

@@ -1,4 +1,4 @@
-"""Objects that come and go: in a namespace with the gate and in one without.
+"""Objects that come and go: in namespaces with the gate and in one without, and namespaces that come and go with all that is in them.
 
 In: a control plane, random choices. Out: units made and deleted until cancelled, whatever the API server does meanwhile.
 """
@@ -6,13 +6,13 @@ In: a control plane, random choices. Out: units made and deleted until cancelled
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.soak import workload
+from testbed.soak import specs, workload
 from testbed.soak.insistence import insist
 from testbed.soak.workload import Unit
 
@@ -26,6 +26,9 @@ _MADE: Final = 409
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _RESOURCE = "/apis/resource.k8s.io/v1"
+_MANAGED: Final = {"apportion.dev/managed": "true"}
+_PASSING_UNITS: Final = 6
+_PASSING_SECONDS: Final = (1.0, 12.0)
 
 
 class Churn:
@@ -36,6 +39,8 @@ class Churn:
         self.forced = 0
         self.namespaces: list[str] = []
         """The first one has the gate."""
+        self.passed: list[str] = []
+        """Namespaces that were deleted, or will be soon."""
         self._preempting = preempting
         self._cluster = cluster
         self._choose = choose
@@ -51,14 +56,10 @@ class Churn:
                 _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
             )
         await api.create(_POLICIES, workload.POLICY)
-        managed = {"apportion.dev/managed": "true"}
-        self.namespaces = [
-            await self._cluster.make_namespace("gated", managed),
-            await self._cluster.make_namespace("plain"),
-        ]
-        for namespace in self.namespaces:
-            for template in workload.templates():
-                await api.create(f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates", template)
+        gated = ((name, _MANAGED | {workload.TEAM: name}) for name in ("gated", *workload.TEAMS))
+        for name, labels in (*gated, ("plain", {})):
+            self.namespaces.append(await self._cluster.make_namespace(name, labels))
+            await self._furnish(self.namespaces[-1])
         idle = _claims(await self._cluster.make_namespace("idle"))
         await asyncio.gather(*(api.create(idle, claim) for claim in workload.idle_claims()))
 
@@ -77,12 +78,22 @@ class Churn:
 
     async def make(self, namespace: str, unit: Unit) -> None:
         """Make the objects of a unit."""
-        api = self._cluster.api
-        for claim in unit.claims:
-            await insist(partial(api.create, _claims(namespace), claim), done=(_MADE,))
-        for pod in unit.pods:
-            await insist(partial(api.create, _pods(namespace), pod), done=(_MADE,))
-            self.made += 1
+        for collection, raw in _objects(namespace, unit):
+            await insist(partial(self._cluster.api.create, collection, raw), done=(_MADE,))
+        self.made += len(unit.pods)
+
+    async def pass_by(self) -> None:
+        """Make a namespace, with the gate or without, and some units in it, and delete it with them."""
+        name = f"passing-{len(self.passed)}"
+        self.passed.append(name)
+        labels = self._choose.choice(({}, _MANAGED, _MANAGED))
+        body = {"metadata": {"name": name, "labels": labels}}
+        await insist(partial(self._cluster.api.create, "/api/v1/namespaces", body), done=(_MADE,))
+        await self._furnish(name)
+        for number in range(_PASSING_UNITS):
+            await self.make(name, workload.unit(f"p-{number}", self._choose))
+        await asyncio.sleep(self._choose.uniform(*_PASSING_SECONDS))
+        await insist(partial(self._cluster.api.delete, f"/api/v1/namespaces/{name}"))
 
     async def end_some(self, count: int) -> None:
         """Delete so many units, as far as there are any."""
@@ -92,26 +103,52 @@ class Churn:
     async def make_urgent(self) -> None:
         """Make pods in the namespace with the gate whose turn is before all others'; they end together."""
         self._urgent += 1
-        unit = Unit((), tuple(workload.urgent_pods(f"urgent-{self._urgent:03d}")))
+        unit = Unit(pods=tuple(workload.urgent_pods(f"urgent-{self._urgent:03d}")))
         self._live.append((self.namespaces[0], unit))
         await self.make(self.namespaces[0], unit)
 
     async def delete_all(self) -> None:
-        """Delete every pod and every claim."""
+        """Delete every controller, pod and claim."""
         api = self._cluster.api
         self._live.clear()
         for namespace in self.namespaces:
+            for collection in (_replicas(namespace), _jobs(namespace)):
+                await insist(partial(api.delete_all, collection, propagationPolicy="Foreground"))
             await insist(partial(api.delete_all, _pods(namespace)))
             await insist(partial(api.delete_all, _claims(namespace)))
 
+    async def _furnish(self, namespace: str) -> None:
+        """Make the templates in a namespace."""
+        for template in specs.templates():
+            path = f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates"
+            await insist(partial(self._cluster.api.create, path, template), done=(_MADE,))
+
     async def _end(self, namespace: str, unit: Unit) -> None:
         """Delete the objects of a unit in any order, also claims that pods still use."""
-        paths = [*_named(_claims(namespace), unit.claims), *_named(_pods(namespace), unit.pods)]
-        self._choose.shuffle(paths)
-        for path in paths:
-            forced = "/pods/" in path and self._choose.random() < _FORCED
+        api, found = self._cluster.api, [*_objects(namespace, unit)]
+        self._choose.shuffle(found)
+        for collection, raw in found:
+            name = raw["metadata"]["name"]
+            if collection in (_replicas(namespace), _jobs(namespace)):
+                how = self._choose.choice(("Background", "Foreground"))
+                only = f"metadata.name={name}"
+                await insist(partial(api.delete_all, collection, fieldSelector=only, propagationPolicy=how))
+                continue
+            forced = collection == _pods(namespace) and self._choose.random() < _FORCED
             self.forced += forced
-            await insist(partial(self._cluster.api.delete, path, grace=0 if forced else None))
+            await insist(partial(api.delete, f"{collection}/{name}", grace=0 if forced else None))
+
+
+def _objects(namespace: str, unit: Unit) -> Iterator[tuple[str, Json]]:
+    """Yield the objects of a unit, each with its collection."""
+    for claim in unit.claims:
+        yield _claims(namespace), claim
+    for pod in unit.pods:
+        yield _pods(namespace), pod
+    if unit.replicas is not None:
+        yield _replicas(namespace), unit.replicas
+    if unit.job is not None:
+        yield _jobs(namespace), unit.job
 
 
 def _claims(namespace: str) -> str:
@@ -122,5 +159,9 @@ def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def _named(collection: str, objects: Iterable[Json]) -> list[str]:
-    return [f"{collection}/{raw['metadata']['name']}" for raw in objects]
+def _replicas(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+
+
+def _jobs(namespace: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"

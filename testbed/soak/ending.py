@@ -35,7 +35,7 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
             f"{kind} {_name(raw)} is left{_why(installation, raw)}"
             for kind, known in every
             for raw in known.values()
-            if raw["metadata"].get("namespace", gated) in churn.namespaces
+            if raw["metadata"].get("namespace", gated) in (*churn.namespaces, *churn.passed)
         ]
         return found + [
             f"hardware of {node}: {row['card']} {row['profile']} is left"
@@ -57,7 +57,7 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
     left = await _until_none(objects)
     if left:
         return left
-    await churn.make(gated, Unit((), tuple(workload.last_pods())))
+    await churn.make(gated, Unit(pods=tuple(workload.last_pods())))
     left = await _until_none(waiting) or await _until_none(checker.at_rest)
     if left:
         return left + await _said(installation, gated)

@@ -5,12 +5,14 @@ In: an installation and its checker. Out: violations, growths, the number of pod
 
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Final
 
 import psutil
 
 from testbed.checker import Checker
 from testbed.installation import Installation
+from testbed.soak.fulfilment import Fulfilment
 from testbed.soak.memory import Growth, growth
 
 LOOK_SECONDS: Final = 1.0
@@ -31,6 +33,9 @@ class Observer:
         self._samples: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
         self._forgotten = 0
         self._violations: set[str] = set()
+        self._fulfilment = Fulfilment()
+        self._read: set[tuple[str, str]] = set()
+        """What was looked at, by UID: versions of slices, allocations of claims."""
 
     @property
     def violations(self) -> list[str]:
@@ -65,8 +70,24 @@ class Observer:
             self._allocated = self._checker.allocations, time.monotonic()
         self.idle = max(self.idle, time.monotonic() - self._allocated[1])
         self._violations.update(self._checker.used_by_two_containers())
+        self._violations.update(self._unfulfilled())
         self._sample()
         self._forget()
+
+    def _unfulfilled(self) -> Iterator[str]:
+        """Yield what claims have that they do not ask for; each is looked at once, where its devices are known."""
+        for uid, piece in self._checker.slices.items():
+            if self._is_new(uid, piece["metadata"]["resourceVersion"]):
+                self._fulfilment.learn(piece)
+        for uid, claim in self._checker.claims.items():
+            allocation = claim.get("status", {}).get("allocation")
+            if allocation and self._is_new(uid, repr(allocation)):
+                yield from self._fulfilment.unfulfilled(claim)
+
+    def _is_new(self, uid: str, version: str) -> bool:
+        new = (uid, version) not in self._read
+        self._read.add((uid, version))
+        return new
 
     def _sample(self) -> None:
         now = time.monotonic()

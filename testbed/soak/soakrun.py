@@ -83,7 +83,7 @@ class SoakRun:
             )
             checker = await enter(Checker(installation))
             churn = Churn(cluster, _random(seed), preempting=self._administered)
-            self._administration = Administration(cluster, installation, checker, _random(seed + 2))
+            self._administration = Administration(cluster, installation, checker, churn, _random(seed + 2))
             disturbances = Disturbances(cluster, installation, checker, proxies, churn, _random(seed + 1))
             observer = Observer(installation, checker)
             await churn.prepare()
@@ -117,7 +117,7 @@ class SoakRun:
     ) -> None:
         while True:
             observer.look()
-            self._administration.look()
+            self._administration.quotas.look()
             self._read(observer, checker, churn, disturbances)
             self._show(self.result)
             await asyncio.sleep(LOOK_SECONDS)
@@ -128,7 +128,7 @@ class SoakRun:
         result.served, result.allocations = observer.served, checker.allocations
         result.disturbances = dict(disturbances.counts + self._administration.counts)
         result.faults = {fault.name: count for fault, count in disturbances.faults.items()}
-        result.violations = [*observer.violations, *sorted(self._administration.violations)]
+        result.violations = [*observer.violations, *sorted(self._administration.quotas.violations)]
 
 
 @asynccontextmanager

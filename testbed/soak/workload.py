@@ -1,7 +1,7 @@
-"""What a soak asks for: nodes, classes of priority, a policy, and random units of claims and pods.
+"""What a soak works with: nodes, classes of priority, a policy, and random units of claims and pods.
 
-In: numbers and random choices. Out: objects. A unit comes and goes together: a pod with its claim, a claim with the pods that share it, a
-group of pods.
+In: numbers and random choices. Out: objects. A unit comes and goes together: a pod with its claims, a claim with the pods that use it, a
+group of pods, a controller that makes pods.
 """
 
 import random
@@ -11,15 +11,19 @@ from typing import Any, Final, TypeVar
 
 from testbed.api import Json
 from testbed.installation import SimulatedNode
+from testbed.kubelet.podstatus import COMPLETE_AFTER
+from testbed.soak.specs import SPECS, WEIGHTS, exactly
 
 T = TypeVar("T")
-GPU, NPU = "gpu.apportion.dev", "npu.apportion.dev"
 GPUS, NPUS = 8, 4
 """Whole devices that claims can have when nobody has anything; the cards of the node that is shared are not counted."""
-PROFILES: Final = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb")
 PRIORITIES: Final = {"soak-low": -10, "soak-high": 1000}
 URGENT: Final = "soak-urgent"
 """Before all others; pods have it that a disturbance makes."""
+TEAM: Final = "example.com/team"
+"""Label of the namespaces of teams."""
+TEAMS: Final = ("a", "b")
+"""Teams with a namespace each, whose quotas share a cohort, if they have some."""
 IDLE: Final = 520
 """Claims of others that nobody serves. A reflector lists fewer than that anew when its watch breaks, and resumes the watch of more (`Reflector`, `few`)."""
 POLICY: Final[Json] = {
@@ -56,64 +60,8 @@ def nodes() -> list[SimulatedNode]:
     ]
 
 
-def exactly(name: str, device_class: str, expression: str = "", **more: Any) -> Json:
-    """Return one request."""
-    selectors = [{"cel": {"expression": expression}}] if expression else []
-    return {"name": name, "exactly": {"deviceClassName": device_class, "selectors": selectors, **more}}
-
-
-def mig(profile: str) -> Json:
-    """Return the spec of a claim for one MIG partition."""
-    expression = f'device.attributes["{GPU}"].profile == "{profile}"'
-    return {"devices": {"requests": [exactly("gpu", "mig.apportion.dev", expression)]}}
-
-
-def vnpu(template: str) -> Json:
-    """Return the spec of a claim for one vNPU."""
-    expression = f'device.attributes["{NPU}"].template == "{template}"'
-    return {"devices": {"requests": [exactly("npu", "vnpu.apportion.dev", expression)]}}
-
-
-def whole(device_class: str) -> Json:
-    """Return the spec of a claim for one whole device that nobody shares."""
-    return {"devices": {"requests": [exactly("whole", device_class, "!device.allowMultipleAllocations")]}}
-
-
-def share(memory: str) -> Json:
-    """Return the spec of a claim for a part of a shared GPU."""
-    capacity = {"requests": {"memory": memory}}
-    return {
-        "devices": {"requests": [exactly("part", GPU, "device.allowMultipleAllocations", capacity=capacity)]}
-    }
-
-
-def with_nic() -> Json:
-    """Return the spec of a claim for a GPU and a NIC behind one PCIe root."""
-    requests = [*whole(GPU)["devices"]["requests"], exactly("nic", "rdma.apportion.dev")]
-    near = {"requests": ["whole", "nic"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}
-    return {"devices": {"requests": requests, "constraints": [near]}}
-
-
-SPECS: Final = {profile.replace(".", ""): mig(profile) for profile in PROFILES} | {
-    "gpu": whole(GPU),
-    "gpu-nic": with_nic(),
-    "npu": whole(NPU),
-    "quarter": vnpu("vir05_1c_8g"),
-    "share": share("10Gi"),
-}
-"""Claim templates by name."""
-_WEIGHTS: Final = {
-    "gpu": 5, "1g10gb": 4, "1g20gb": 1, "2g20gb": 2, "3g40gb": 1, "gpu-nic": 1, "npu": 3, "quarter": 2, "share": 3
-}  # fmt: skip
-"""How often a pod asks for each."""
 _URGENT: Final = {"gpu": 4, "npu": 2, "3g40gb": 1, "2g20gb": 1, "1g10gb": 3, "quarter": 2}
 """How many urgent pods ask for each."""
-
-
-def templates() -> Iterator[Json]:
-    """Yield the ResourceClaimTemplates."""
-    for name, spec in SPECS.items():
-        yield {"metadata": {"name": name}, "spec": {"spec": spec}}
 
 
 def idle_claims() -> Iterator[Json]:
@@ -123,18 +71,28 @@ def idle_claims() -> Iterator[Json]:
         yield {"metadata": {"name": f"idle-{number:03d}"}, "spec": spec}
 
 
-def pod(name: str, *, priority: str = "", **claim: str) -> Json:
-    """Return a pod with one claim, of a template or by name."""
+def pod(name: str, *more: str, priority: str = "", seconds: int | None = None, **claim: str) -> Json:
+    """Return a pod with a claim, of a template or by name, and `more` claims of templates; `seconds`: after which it succeeds."""
+    claims = [claim, *({"resourceClaimTemplateName": each} for each in more)]
+    named: Sequence[Json] = [
+        {"name": f"device-{index}" if index else "device", **each} for index, each in enumerate(claims)
+    ]
     container: dict[str, Any] = {
         "name": "main",
         "image": "none",
-        "resources": {"claims": [{"name": "device"}], "requests": {"cpu": "100m", "memory": "64Mi"}},
+        "resources": {
+            "claims": [{"name": each["name"]} for each in named],
+            "requests": {"cpu": "100m", "memory": "64Mi"},
+        },
     }
     return {
-        "metadata": {"name": name},
+        "metadata": {
+            "name": name,
+            **({"annotations": {COMPLETE_AFTER: str(seconds)}} if seconds is not None else {}),
+        },
         "spec": {
             "restartPolicy": "Never",
-            "resourceClaims": [{"name": "device", **claim}],
+            "resourceClaims": named,
             "containers": [container],
             **({"priorityClassName": priority} if priority else {}),
         },
@@ -143,22 +101,53 @@ def pod(name: str, *, priority: str = "", **claim: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Claims and pods that come and go together."""
+    """Objects that come and go together."""
 
-    claims: tuple[Json, ...]
-    pods: tuple[Json, ...]
+    claims: tuple[Json, ...] = ()
+    pods: tuple[Json, ...] = ()
+    replicas: Json | None = None
+    """A ReplicaSet, which makes pods."""
+    job: Json | None = None
+    """A Job, which makes pods that end by themselves."""
+
+
+def _priority(choose: random.Random) -> str:
+    return choose.choice(("", "", *PRIORITIES))
 
 
 def _alone(name: str, choose: random.Random) -> Unit:
     """One pod with a claim of its own."""
-    priority = choose.choice(("", "", *PRIORITIES))
-    return Unit((), (pod(name, priority=priority, resourceClaimTemplateName=_drawn(choose, _WEIGHTS)),))
+    made = pod(name, priority=_priority(choose), resourceClaimTemplateName=_drawn(choose, WEIGHTS))
+    return Unit(pods=(made,))
+
+
+def _short(name: str, choose: random.Random) -> Unit:
+    """The same, which succeeds by itself."""
+    kind, seconds = _drawn(choose, WEIGHTS), choose.randint(1, 6)
+    return Unit(
+        pods=(pod(name, priority=_priority(choose), seconds=seconds, resourceClaimTemplateName=kind),)
+    )
+
+
+def _several(name: str, choose: random.Random) -> Unit:
+    """One pod with two claims of its own, which no node can serve sometimes."""
+    return Unit(pods=(pod(name, _drawn(choose, WEIGHTS), resourceClaimTemplateName=_drawn(choose, WEIGHTS)),))
 
 
 def _together(name: str, choose: random.Random) -> Unit:
     """Two pods that share a claim."""
     claim = {"metadata": {"name": name}, "spec": SPECS[choose.choice(("gpu", "1g10gb", "quarter"))]}
     return Unit((claim,), tuple(pod(f"{name}-{user}", resourceClaimName=name) for user in range(2)))
+
+
+def _kept(name: str, choose: random.Random) -> Unit:
+    """Pods that end by themselves, one after the other, and the claim that they use, which keeps its devices for a while."""
+    claim: Json = {
+        "metadata": {"name": name, "annotations": {"apportion.dev/keep-for": f"{choose.randint(1, 20)}s"}},
+        "spec": SPECS[choose.choice(("gpu", "1g10gb", "quarter"))],
+    }
+    pods = (pod(f"{name}-{user}", seconds=choose.randint(1, 8), resourceClaimName=name) for user in range(3))
+    return Unit((claim,), tuple(pods))
 
 
 def _group(name: str, choose: random.Random) -> Unit:
@@ -170,7 +159,7 @@ def _group(name: str, choose: random.Random) -> Unit:
         raw["metadata"]["labels"] = {"apportion.dev/pod-group": name}
         raw["metadata"]["annotations"] = {"apportion.dev/pod-group-min-count": str(count)}
         pods.append(raw)
-    return Unit((), tuple(pods))
+    return Unit(pods=tuple(pods))
 
 
 def _immediate(name: str, choose: random.Random) -> Unit:
@@ -184,8 +173,33 @@ def _immediate(name: str, choose: random.Random) -> Unit:
     )
 
 
+def _replicas(name: str, choose: random.Random) -> Unit:
+    """Pods of a ReplicaSet, which makes others for those that are evicted."""
+    template = pod(name, priority=_priority(choose), resourceClaimTemplateName=_drawn(choose, WEIGHTS))
+    template["metadata"] = {"labels": {"set": name}}
+    template["spec"]["restartPolicy"] = "Always"
+    spec = {
+        "replicas": choose.randint(1, 4),
+        "selector": {"matchLabels": {"set": name}},
+        "template": template,
+    }
+    return Unit(replicas={"metadata": {"name": name}, "spec": spec})
+
+
+def _job(name: str, choose: random.Random) -> Unit:
+    """Pods of a Job."""
+    template = pod(name, seconds=choose.randint(1, 4), resourceClaimTemplateName=_drawn(choose, WEIGHTS))
+    del template["metadata"]["name"]
+    spec = {
+        "parallelism": choose.randint(1, 3),
+        "completions": choose.randint(1, 6),
+        "template": template,
+    }
+    return Unit(job={"metadata": {"name": name}, "spec": spec})
+
+
 _KINDS: Final[dict[Callable[[str, random.Random], Unit], int]] = {
-    _alone: 14, _together: 2, _group: 2, _immediate: 2
+    _alone: 14, _short: 3, _several: 2, _together: 2, _kept: 2, _group: 2, _immediate: 2, _replicas: 2, _job: 2,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from testbed.installation import Installation, SimulatedNode
 from testbed.kubelet.podrecord import PodRecord
-from testbed.soak import workload
+from testbed.soak import specs, workload
 from tests.e2e.tenant import OWN, Tenant
 from tests.ha.replicapair import replica_pair
 
@@ -156,7 +156,7 @@ async def test_a_restored_backup_gives_nothing_twice_and_loses_nothing(
         await now.make(*line.split())
         await now.run(line.split()[0])
     await now.make("waits", "gpu")
-    claim = {"kind": "ResourceClaim", "metadata": {"name": "asked"}, "spec": workload.SPECS["1g10gb"]}
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "asked"}, "spec": specs.SPECS["1g10gb"]}
     await now.tenant.make(claim)
     await take(now.cluster, file)
 

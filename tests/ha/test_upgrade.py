@@ -14,7 +14,7 @@ from testbed.checker import Checker, settled
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, Installation, SimulatedNode, install
-from testbed.soak import workload
+from testbed.soak import specs, workload
 from testbed.violations import DeviceKey, shared_devices, uses
 from tests.e2e.tenant import LEASE, OWN, Tenant
 from tests.ha.earlierrelease import earlier_release
@@ -31,7 +31,7 @@ LAYOUT = {
         "devices": [
             {
                 "cel": {
-                    "expression": f'device.driver == "{workload.NPU}" && device.attributes["{workload.NPU}"].cardId == 3'
+                    "expression": f'device.driver == "{specs.NPU}" && device.attributes["{specs.NPU}"].cardId == 3'
                 }
             }
         ],
@@ -63,7 +63,7 @@ class Releases:
     async def make(self) -> list[str]:
         """Make a pod of each kind, and two that share a claim; returns their names."""
         self.made += 1
-        claim = {"metadata": {"name": f"both-{self.made}"}, "spec": workload.SPECS["1g10gb"]}
+        claim = {"metadata": {"name": f"both-{self.made}"}, "spec": specs.SPECS["1g10gb"]}
         await self.tenant.make({"kind": "ResourceClaim", **claim})
         pods = [
             *(

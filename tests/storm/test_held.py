@@ -12,7 +12,7 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
 from testbed.kubelet.podrecord import PodRecord
-from testbed.soak import workload
+from testbed.soak import specs, workload
 from testbed.violations import uses
 from tests.e2e.tenant import Tenant
 from tests.soaktenant import soak_tenant
@@ -90,9 +90,7 @@ async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(slo
     async def running() -> list[PodRecord]:
         return [each for each in slow.ran(TWO_CARDS) if each.name == name]
 
-    await slow.tenant.make(
-        {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": workload.SPECS[spec]}
-    )
+    await slow.tenant.make({"kind": "ResourceClaim", "metadata": {"name": name}, "spec": specs.SPECS[spec]})
     await slow.make_pod(name, TWO_CARDS, resourceClaimName=name)
     await eventually(running, lambda found: len(found) == 1, within=40)
     await slow.tenant.end_by_force(name)
