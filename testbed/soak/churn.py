@@ -107,6 +107,11 @@ class Churn:
         self._live.append((self.namespaces[0], unit))
         await self.make(self.namespaces[0], unit)
 
+    async def reserve_nothing(self) -> None:
+        """Have no devices kept free for those that wait longest."""
+        body = {"spec": {"queue": {"mostReserved": 0}}}
+        await insist(partial(self._cluster.api.patch, f"{_POLICIES}/soak", body))
+
     async def delete_all(self) -> None:
         """Delete every controller, pod and claim."""
         api = self._cluster.api

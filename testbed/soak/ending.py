@@ -1,4 +1,4 @@
-"""The end of a soak: nothing is asked for any more, so everything must become free, and be had again.
+"""The end of a soak: nothing comes any more, so that who waits must get what is free; then everything must become free, and be had again.
 
 In: an installation without disturbances. Out: what is left, in words; empty if all is well.
 
@@ -16,17 +16,20 @@ from testbed.checker import Checker
 from testbed.installation import Installation
 from testbed.soak import workload
 from testbed.soak.churn import Churn
+from testbed.soak.idledevices import IdleDevices
 from testbed.soak.workload import Unit
 
 _PATIENCE_SECONDS: Final = 240.0
 """Controller-manager waits for up to a minute until it watches pods again, and is made to look at claims one and three minutes after their pods have gone."""
+_IDLE_SECONDS: Final = 60.0
+"""Within which who can be served is served, once nothing is disturbed any more."""
 _LOOK_SECONDS: Final = 0.5
 # Not "is forbidden": an API server that has just started does not know the roles yet.
 _DEFECT: Final = re.compile(r"Traceback|task_failed|denied request")
 
 
 async def end(installation: Installation, checker: Checker, churn: Churn) -> list[str]:
-    """Delete everything, have every device once more, and delete that; returns what did not happen."""
+    """Let those that wait have what is free, delete everything, have every device once more, and delete that; returns what did not happen."""
     gated = churn.namespaces[0]
 
     async def objects() -> list[str]:
@@ -53,6 +56,14 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
             if phase != "Running"
         ]
 
+    async def idle() -> list[str]:
+        now = IdleDevices(checker.devices, checker.slices.values(), checker.claims.values())
+        return [*now.beside(checker.pods.values())]
+
+    await churn.reserve_nothing()
+    left = await _until_none(idle, within=_IDLE_SECONDS)
+    if left:
+        return left + await _said(installation, gated)
     await churn.delete_all()
     left = await _until_none(objects)
     if left:
@@ -96,9 +107,11 @@ def complaints(installation: Installation) -> list[str]:
     ]
 
 
-async def _until_none(ask: Callable[[], Awaitable[list[str]]]) -> list[str]:
+async def _until_none(
+    ask: Callable[[], Awaitable[list[str]]], *, within: float = _PATIENCE_SECONDS
+) -> list[str]:
     """Ask until nothing is left or patience ends, and return what is left."""
-    patience = time.monotonic() + _PATIENCE_SECONDS
+    patience = time.monotonic() + within
     while True:
         left = await ask()
         if not left or time.monotonic() > patience:

@@ -54,21 +54,21 @@ class Fulfilment:
         for constraint in spec.get("constraints") or ():
             names = constraint.get("requests") or [*had]
             devices = [key for name, keys in had.items() if name.partition("/")[0] in names for key in keys]
-            yield from (f"{about}: {text}" for text in self._contradicts(constraint, devices))
+            yield from (f"{about}: {text}" for text in self.contradicts(constraint, devices))
 
     def _lacks(self, request: Json, devices: Sequence[DeviceKey]) -> Iterator[str]:
         if request.get("allocationMode") == "All":
             pools = {pool for _, pool, _ in devices}
-            due = sum(key[1] in pools and self._wrong(key, request) is None for key in self._attributes)
+            due = sum(key[1] in pools and self.wrong(key, request) is None for key in self._attributes)
         else:
             due = request.get("count", 1)
         if len(devices) != due:
             yield f"{len(devices)} devices instead of {due}"
         for key in devices:
-            if (wrong := self._wrong(key, request)) is not None:
+            if (wrong := self.wrong(key, request)) is not None:
                 yield f"{'/'.join(key)} {wrong}"
 
-    def _wrong(self, key: DeviceKey, request: Json) -> str | None:
+    def wrong(self, key: DeviceKey, request: Json) -> str | None:
         """Return why a device is none that is asked for."""
         device_class = request["deviceClassName"]
         if self._attribute(key, "type") != _TYPES[device_class]:
@@ -83,7 +83,8 @@ class Fulfilment:
                 return f"does not match {expression}"
         return None
 
-    def _contradicts(self, constraint: Json, devices: Sequence[DeviceKey]) -> Iterator[str]:
+    def contradicts(self, constraint: Json, devices: Sequence[DeviceKey]) -> Iterator[str]:
+        """Yield how devices contradict a constraint."""
         same = "matchAttribute" in constraint
         name = constraint["matchAttribute" if same else "distinctAttribute"]
         values = [self._attribute(key, name.removeprefix(f"{key[0]}/")) for key in devices]
