@@ -1,4 +1,4 @@
-"""What administrators and hardware do meanwhile: policies, quotas, layouts and namespaces change, and what `nodechanges.py` does to nodes.
+"""What administrators and hardware do meanwhile: policies, quotas, layouts, namespaces and nodes change, and something is deleted by mistake.
 
 In: a control plane, an installation, the checker, random choices. Out: changes until cancelled; after `undo` all is as it was.
 """
@@ -19,6 +19,7 @@ from testbed.soak.churn import Churn
 from testbed.soak.insistence import insist
 from testbed.soak.nodechanges import NodeChanges
 from testbed.soak.quotas import Quotas
+from testbed.soak.removals import Removals
 from testbed.soak.specs import GPU
 
 _PAUSE_SECONDS: Final = (1.0, 6.0)
@@ -26,6 +27,7 @@ _OWN: Final = "/apis/apportion.dev/v1alpha1"
 _LAYOUTS: Final = f"{_OWN}/partitionlayouts"
 _DEFRAGS: Final = f"{_OWN}/defragpolicies"
 _NAME: Final = "soak"
+_GONE: Final = 404
 
 
 class Administration:
@@ -46,12 +48,15 @@ class Administration:
         self._aside = Aside()
         self._churn = churn
         self._nodes = NodeChanges(cluster, installation, checker, self._aside, choose)
+        self._removals = Removals(cluster.api, self._aside, choose, churn.gated)
         self._acts: dict[Callable[[], Awaitable[str]], int] = {
-            self._policy: 4, self._layout: 4, self._defrag: 1, self._namespace: 2, **self.quotas.acts, **self._nodes.acts,
+            self._policy: 4, self._layout: 4, self._defrag: 1, self._namespace: 2,
+            **self.quotas.acts, **self._nodes.acts, **self._removals.acts,
         }  # fmt: skip
 
     async def run(self) -> None:
         """Change one thing after the other."""
+        await self._removals.prepare()
         while True:
             act = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
             self.counts[await act()] += 1
@@ -64,6 +69,7 @@ class Administration:
             await self._lose(path)
         await self.quotas.undo()
         await self._nodes.undo()
+        await self._removals.undo()
         partitions = {"warm": None, "waitForReady": None}
         others = dict.fromkeys(("strategy", "queue", "preemption"))
         await self._set_policy(
@@ -143,7 +149,10 @@ class Administration:
         return "namespace passed by"
 
     async def _set_policy(self, spec: Json) -> None:
-        await insist(lambda: self._api.patch(f"{_OWN}/allocationpolicies/soak", {"spec": spec}))
+        """Change the policy, if it is there."""
+        await insist(
+            lambda: self._api.patch(f"{_OWN}/allocationpolicies/soak", {"spec": spec}), done=(_GONE,)
+        )
 
     async def _have(self, path: str, kind: str, spec: Json) -> None:
         """Create or change an object."""

@@ -39,6 +39,8 @@ class Churn:
         self.forced = 0
         self.namespaces: list[str] = []
         """The first one has the gate."""
+        self.gated: list[str] = []
+        """Those with the gate."""
         self.passed: list[str] = []
         """Namespaces that were deleted, or will be soon."""
         self._preempting = preempting
@@ -60,6 +62,7 @@ class Churn:
         for name, labels in (*gated, ("plain", {})):
             self.namespaces.append(await self._cluster.make_namespace(name, labels))
             await self._furnish(self.namespaces[-1])
+            self.gated += self.namespaces[-1:] if labels else ()
         idle = _claims(await self._cluster.make_namespace("idle"))
         await asyncio.gather(*(api.create(idle, claim) for claim in workload.idle_claims()))
 
