@@ -75,7 +75,7 @@ class Observer:
         self._forget()
 
     def _unfulfilled(self) -> Iterator[str]:
-        """Yield what claims have that they do not ask for; each is looked at once, where its devices are known."""
+        """Yield what claims have that they do not ask for; each allocation is looked at once."""
         for uid, piece in self._checker.slices.items():
             if self._is_new(uid, piece["metadata"]["resourceVersion"]):
                 self._fulfilment.learn(piece)
