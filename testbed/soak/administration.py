@@ -6,8 +6,8 @@ In: a control plane, an installation, the checker, random choices. Out: changes 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from testbed.api import Json
 from testbed.checker import Checker
@@ -16,7 +16,7 @@ from testbed.installation import Installation
 from testbed.soak import workload
 from testbed.soak.aside import Aside
 from testbed.soak.churn import Churn
-from testbed.soak.insistence import insist
+from testbed.soak.insistence import apply, insist, remove
 from testbed.soak.nodechanges import NodeChanges
 from testbed.soak.quotas import Quotas
 from testbed.soak.removals import Removals
@@ -49,7 +49,7 @@ class Administration:
         self._churn = churn
         self._nodes = NodeChanges(cluster, installation, checker, self._aside, choose)
         self._removals = Removals(cluster.api, self._aside, choose, churn.gated)
-        self._acts: dict[Callable[[], Awaitable[str]], int] = {
+        self._acts: dict[Callable[[], Coroutine[Any, Any, str]], int] = {
             self._policy: 4, self._layout: 4, self._defrag: 1, self._namespace: 2,
             **self.quotas.acts, **self._nodes.acts, **self._removals.acts,
         }  # fmt: skip
@@ -59,14 +59,15 @@ class Administration:
         await self._removals.prepare()
         while True:
             act = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
-            self.counts[await act()] += 1
+            # What is begun is done to its end: a node that was deleted comes back.
+            self.counts[await self._aside.finish(act())] += 1
             await asyncio.sleep(self._choose.uniform(*_PAUSE_SECONDS))
 
     async def undo(self) -> None:
         """Make everything as it was before."""
         await self._aside.close()
         for path in (_LAYOUTS, _DEFRAGS):
-            await self._lose(path)
+            await remove(self._api, f"{path}/{_NAME}")
         await self.quotas.undo()
         await self._nodes.undo()
         await self._removals.undo()
@@ -115,7 +116,7 @@ class Administration:
             )
         )
         if partitions is None:
-            await self._lose(_LAYOUTS)
+            await remove(self._api, f"{_LAYOUTS}/{_NAME}")
         else:
             address = 'device.attributes["resource.kubernetes.io"].pciBusID'
             chosen = f'device.driver == "{GPU}" && {address}.endsWith("1b:00.0")'
@@ -124,13 +125,13 @@ class Administration:
                 "devices": [{"cel": {"expression": chosen}}],
                 "partitions": partitions,
             }
-            await self._have(_LAYOUTS, "PartitionLayout", spec)
+            await apply(self._api, _LAYOUTS, "PartitionLayout", _NAME, spec)
         return "layout changed"
 
     async def _defrag(self) -> str:
         """Have whole cards freed by evictions, or not."""
         if self._choose.random() < 0.3:
-            await self._lose(_DEFRAGS)
+            await remove(self._api, f"{_DEFRAGS}/{_NAME}")
         else:
             spec = {
                 "free": {"wholeCards": {"deviceClass": GPU, "count": self._choose.choice((1, 2))}},
@@ -140,31 +141,16 @@ class Administration:
                 "cooldown": "0s",
                 "moveTimeout": "20s",
             }
-            await self._have(_DEFRAGS, "DefragPolicy", spec)
+            await apply(self._api, _DEFRAGS, "DefragPolicy", _NAME, spec)
         return "defragmentation changed"
 
     async def _namespace(self) -> str:
         """Have a namespace come and go."""
-        self._aside.start(self._churn.pass_by())
-        return "namespace passed by"
+        self._aside.start(self._churn.short_lived_namespace())
+        return "namespace made and deleted"
 
     async def _set_policy(self, spec: Json) -> None:
         """Change the policy, if it is there."""
         await insist(
             lambda: self._api.patch(f"{_OWN}/allocationpolicies/soak", {"spec": spec}), done=(_GONE,)
         )
-
-    async def _have(self, path: str, kind: str, spec: Json) -> None:
-        """Create or change an object."""
-        body = {
-            "apiVersion": "apportion.dev/v1alpha1",
-            "kind": kind,
-            "metadata": {"name": _NAME},
-            "spec": spec,
-        }
-        await insist(
-            lambda: self._api.patch(f"{path}/{_NAME}", body, "apply", fieldManager="soak", force="true")
-        )
-
-    async def _lose(self, path: str) -> None:
-        await insist(lambda: self._api.delete(f"{path}/{_NAME}"))

@@ -13,7 +13,7 @@ from typing import Final
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.soak import specs, workload
-from testbed.soak.insistence import insist
+from testbed.soak.insistence import insist, make, remove
 from testbed.soak.workload import Unit
 
 MOST_UNITS: Final = 24
@@ -21,14 +21,12 @@ MOST_UNITS: Final = 24
 _FORCED: Final = 0.2
 """Share of pods that are deleted by force."""
 _PAUSE_SECONDS = (0.05, 0.6)
-_MADE: Final = 409
-"""An object that is there already was made by a request whose answer got lost."""
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _RESOURCE = "/apis/resource.k8s.io/v1"
 _MANAGED: Final = {"apportion.dev/managed": "true"}
-_PASSING_UNITS: Final = 6
-_PASSING_SECONDS: Final = (1.0, 12.0)
+_SHORT_LIVED_UNITS: Final = 6
+_SHORT_LIVED_SECONDS: Final = (1.0, 12.0)
 
 
 class Churn:
@@ -41,7 +39,7 @@ class Churn:
         """The first one has the gate."""
         self.gated: list[str] = []
         """Those with the gate."""
-        self.passed: list[str] = []
+        self.short_lived: list[str] = []
         """Namespaces that were deleted, or will be soon."""
         self._preempting = preempting
         self._cluster = cluster
@@ -58,7 +56,7 @@ class Churn:
                 _CLASSES, {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
             )
         await api.create(_POLICIES, workload.POLICY)
-        gated = ((name, _MANAGED | {workload.TEAM: name}) for name in ("gated", *workload.TEAMS))
+        gated = ((name, _MANAGED | {workload.TEAM: name}) for name in (workload.GATED, *workload.TEAMS))
         for name, labels in (*gated, ("plain", {})):
             self.namespaces.append(await self._cluster.make_namespace(name, labels))
             await self._furnish(self.namespaces[-1])
@@ -82,21 +80,21 @@ class Churn:
     async def make(self, namespace: str, unit: Unit) -> None:
         """Make the objects of a unit."""
         for collection, raw in _objects(namespace, unit):
-            await insist(partial(self._cluster.api.create, collection, raw), done=(_MADE,))
+            await make(self._cluster.api, collection, raw)
         self.made += len(unit.pods)
 
-    async def pass_by(self) -> None:
+    async def short_lived_namespace(self) -> None:
         """Make a namespace, with the gate or without, and some units in it, and delete it with them."""
-        name = f"passing-{len(self.passed)}"
-        self.passed.append(name)
+        name = f"short-lived-{len(self.short_lived)}"
+        self.short_lived.append(name)
         labels = self._choose.choice(({}, _MANAGED, _MANAGED))
         body = {"metadata": {"name": name, "labels": labels}}
-        await insist(partial(self._cluster.api.create, "/api/v1/namespaces", body), done=(_MADE,))
+        await make(self._cluster.api, "/api/v1/namespaces", body)
         await self._furnish(name)
-        for number in range(_PASSING_UNITS):
+        for number in range(_SHORT_LIVED_UNITS):
             await self.make(name, workload.unit(f"p-{number}", self._choose))
-        await asyncio.sleep(self._choose.uniform(*_PASSING_SECONDS))
-        await insist(partial(self._cluster.api.delete, f"/api/v1/namespaces/{name}"))
+        await asyncio.sleep(self._choose.uniform(*_SHORT_LIVED_SECONDS))
+        await remove(self._cluster.api, f"/api/v1/namespaces/{name}")
 
     async def end_some(self, count: int) -> None:
         """Delete so many units, as far as there are any."""
@@ -129,7 +127,7 @@ class Churn:
         """Make the templates in a namespace."""
         for template in specs.templates():
             path = f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates"
-            await insist(partial(self._cluster.api.create, path, template), done=(_MADE,))
+            await make(self._cluster.api, path, template)
 
     async def _end(self, namespace: str, unit: Unit) -> None:
         """Delete the objects of a unit in any order, also claims that pods still use."""

@@ -38,7 +38,7 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
             f"{kind} {_name(raw)} is left{_why(installation, raw)}"
             for kind, known in every
             for raw in known.values()
-            if raw["metadata"].get("namespace", gated) in (*churn.namespaces, *churn.passed)
+            if raw["metadata"].get("namespace", gated) in (*churn.namespaces, *churn.short_lived)
         ]
         return found + [
             f"hardware of {node}: {row['card']} {row['profile']} is left"

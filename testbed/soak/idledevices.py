@@ -141,7 +141,9 @@ def _templates(pod: Json) -> tuple[str, ...] | None:
 
 
 def _alternatives(spec: Json) -> Iterator[dict[str, Any]]:
-    """Yield each way to ask for a spec's requests, by request."""
-    ways = [[each["exactly"]] if "exactly" in each else each["firstAvailable"] for each in spec["requests"]]
-    for chosen in product(*ways):
+    """Yield each choice among the alternatives of a spec's requests, by request."""
+    choices = [
+        [each["exactly"]] if "exactly" in each else each["firstAvailable"] for each in spec["requests"]
+    ]
+    for chosen in product(*choices):
         yield dict(zip((each["name"] for each in spec["requests"]), chosen, strict=True))

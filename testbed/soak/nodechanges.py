@@ -5,7 +5,7 @@ In: a control plane, an installation, random choices. Out: changes, most of whic
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from apportion.agent.devices.simulated.state import StateFile
@@ -13,7 +13,7 @@ from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
 from testbed.installation import Installation
 from testbed.soak.aside import Aside
-from testbed.soak.insistence import insist
+from testbed.soak.insistence import insist, make, remove
 from testbed.soak.specs import GPU, NPU
 
 _SICK_SECONDS: Final = (2.0, 20.0)
@@ -25,7 +25,6 @@ _ATTENDED_SECONDS: Final = 20.0
 _TAINTS: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 _TAINT: Final = "soak"
 _GONE: Final = 404
-_MADE: Final = 409
 
 
 class NodeChanges:
@@ -39,7 +38,7 @@ class NodeChanges:
         aside: Aside,
         choose: random.Random,
     ) -> None:
-        self.acts: Mapping[Callable[[], Awaitable[str]], int] = {
+        self.acts: Mapping[Callable[[], Coroutine[Any, Any, str]], int] = {
             self._sick: 3, self._shut: 2, self._label: 1, self._taint: 2, self._register_anew: 1
         }  # fmt: skip
         """Each returns in words what it did."""
@@ -93,7 +92,7 @@ class NodeChanges:
             },
         }
         await self._untaint()
-        await insist(lambda: self._api.create(_TAINTS, body), done=(_MADE,))
+        await make(self._api, _TAINTS, body)
         self._aside.later(self._choose.uniform(*_SICK_SECONDS), self._untaint)
         return f"card tainted {effect}"
 
@@ -106,7 +105,7 @@ class NodeChanges:
         await kubelet.stop()
         await self._installation.agents[node].stop()
         self._checker.unattended.add(node)
-        await insist(lambda: self._api.delete(f"/api/v1/nodes/{node}"))
+        await remove(self._api, f"/api/v1/nodes/{node}")
         await asyncio.sleep(seconds)
         await kubelet.start()
         await insist(lambda: self._installation.renew_agent(node))
@@ -133,4 +132,4 @@ class NodeChanges:
         await insist(lambda: self._api.patch("/api/v1/nodes/shared-0", body), done=(_GONE,))
 
     async def _untaint(self) -> None:
-        await insist(lambda: self._api.delete(f"{_TAINTS}/{_TAINT}"))
+        await remove(self._api, f"{_TAINTS}/{_TAINT}")

@@ -6,20 +6,19 @@ than any write takes.
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from testbed.api import Api, Json
 from testbed.checker import Checker
-from testbed.soak.insistence import insist
+from testbed.soak.insistence import apply, remove
 from testbed.soak.specs import GPU
-from testbed.soak.workload import TEAM, TEAMS
+from testbed.soak.workload import GATED, TEAM, TEAMS
 
 _SETTLED_SECONDS: Final = 25.0
 """How long a limit stands before what is beyond it counts: a leader may die, and its last write come late."""
 _PATH: Final = "/apis/apportion.dev/v1alpha1/acceleratorquotas"
 _PROFILE: Final = "1g.10gb"
-_GATED: Final = "gated"
 
 
 class Quotas:
@@ -27,7 +26,7 @@ class Quotas:
 
     def __init__(self, api: Api, checker: Checker, choose: random.Random) -> None:
         self.violations: set[str] = set()
-        self.acts: Mapping[Callable[[], Awaitable[str]], int] = {self._limit: 3, self._teams: 3}
+        self.acts: Mapping[Callable[[], Coroutine[Any, Any, str]], int] = {self._limit: 3, self._teams: 3}
         """Each returns in words what it did."""
         self._api, self._checker, self._choose = api, checker, choose
         self._most: tuple[int | None, float] = None, 0.0
@@ -40,7 +39,7 @@ class Quotas:
         have = sum(
             1
             for claim in self._checker.claims.values()
-            if claim["metadata"]["namespace"].startswith(_GATED)
+            if claim["metadata"]["namespace"].startswith(GATED)
             for row in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or ()
             if "-mig-1g10gb-" in row["device"]
         )
@@ -51,17 +50,17 @@ class Quotas:
 
     async def undo(self) -> None:
         """Remove all quotas."""
-        for name in (_GATED, *TEAMS):
-            await self._lose(name)
+        for name in (GATED, *TEAMS):
+            await remove(self._api, f"{_PATH}/{name}")
         self._most = None, time.monotonic()
 
     async def _limit(self) -> str:
         """Limit what the namespace with the gate has, or let it have all."""
         most = self._choose.choice((None, 0, 2, 4, 8))
         if most is None:
-            await self._lose(_GATED)
+            await remove(self._api, f"{_PATH}/{GATED}")
         else:
-            await self._have(_GATED, resources=[{"name": "small", "profile": _PROFILE, "limit": most}])
+            await self._have(GATED, resources=[{"name": "small", "profile": _PROFILE, "limit": most}])
         self._most = most, time.monotonic()
         return "quota changed"
 
@@ -70,7 +69,7 @@ class Quotas:
         choose = self._choose
         for team in TEAMS:
             if choose.random() < 0.2:
-                await self._lose(team)
+                await remove(self._api, f"{_PATH}/{team}")
                 continue
             gpus: Json = {"guaranteed": choose.choice((0, 1, 3)), "weight": choose.choice((1, 2))}
             if choose.random() < 0.3:
@@ -89,15 +88,5 @@ class Quotas:
 
     async def _have(self, team: str, **spec: Any) -> None:
         """Create or change the quota of a team."""
-        body = {
-            "apiVersion": "apportion.dev/v1alpha1",
-            "kind": "AcceleratorQuota",
-            "metadata": {"name": team},
-            "spec": {"namespaceSelector": {"matchLabels": {TEAM: team}}, **spec},
-        }
-        await insist(
-            lambda: self._api.patch(f"{_PATH}/{team}", body, "apply", fieldManager="soak", force="true")
-        )
-
-    async def _lose(self, team: str) -> None:
-        await insist(lambda: self._api.delete(f"{_PATH}/{team}"))
+        chosen = {"namespaceSelector": {"matchLabels": {TEAM: team}}}
+        await apply(self._api, _PATH, "AcceleratorQuota", team, chosen | spec)

@@ -4,20 +4,19 @@ In: a control plane, namespaces, random choices. Out: removals, each of which is
 """
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from testbed.api import Api, Json
 from testbed.soak import workload
 from testbed.soak.aside import Aside
-from testbed.soak.insistence import insist
+from testbed.soak.insistence import insist, make, remove
 
 _GONE_SECONDS: Final = (1.0, 12.0)
 _POLICIES: Final = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 _CLASS: Final = "npu.apportion.dev"
-_MADE: Final = 409
 
 
 class Removals:
@@ -25,7 +24,7 @@ class Removals:
 
     def __init__(self, api: Api, aside: Aside, choose: random.Random, namespaces: Sequence[str]) -> None:
         """`namespaces`: those that may lose their label; they are looked up when one does."""
-        self.acts: Mapping[Callable[[], Awaitable[str]], int] = {
+        self.acts: Mapping[Callable[[], Coroutine[Any, Any, str]], int] = {
             self._policy: 1, self._class: 1, self._label: 1
         }  # fmt: skip
         """Each returns in words what it did."""
@@ -42,19 +41,19 @@ class Removals:
 
     async def undo(self) -> None:
         """Make all again that is missing."""
-        await self._make(_POLICIES, workload.POLICY)
-        await self._make(_CLASSES, self._former)
+        await make(self._api, _POLICIES, workload.POLICY)
+        await make(self._api, _CLASSES, self._former)
         for namespace in self._namespaces:
             await self._set_label(namespace, "true")
 
     async def _policy(self) -> str:
-        await insist(lambda: self._api.delete(f"{_POLICIES}/{workload.POLICY['metadata']['name']}"))
-        self._later(partial(self._make, _POLICIES, workload.POLICY))
+        await remove(self._api, f"{_POLICIES}/{workload.POLICY['metadata']['name']}")
+        self._later(partial(make, self._api, _POLICIES, workload.POLICY))
         return "policy deleted"
 
     async def _class(self) -> str:
-        await insist(lambda: self._api.delete(f"{_CLASSES}/{_CLASS}"))
-        self._later(partial(self._make, _CLASSES, self._former))
+        await remove(self._api, f"{_CLASSES}/{_CLASS}")
+        self._later(partial(make, self._api, _CLASSES, self._former))
         return "DeviceClass deleted"
 
     async def _label(self) -> str:
@@ -65,9 +64,6 @@ class Removals:
 
     def _later(self, act: Callable[[], Awaitable[None]]) -> None:
         self._aside.later(self._choose.uniform(*_GONE_SECONDS), act)
-
-    async def _make(self, collection: str, body: Json) -> None:
-        await insist(lambda: self._api.create(collection, body), done=(_MADE,))
 
     async def _set_label(self, namespace: str, value: str | None) -> None:
         body = {"metadata": {"labels": {"apportion.dev/managed": value}}}

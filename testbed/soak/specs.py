@@ -18,7 +18,8 @@ _SHARED: Final = "device.allowMultipleAllocations"
 
 def exactly(name: str, device_class: str, expression: str = "", **more: Any) -> Json:
     """Return one request."""
-    return {"name": name, "exactly": _asked(device_class, expression, **more)}
+    selectors = [{"cel": {"expression": expression}}] if expression else []
+    return {"name": name, "exactly": {"deviceClassName": device_class, "selectors": selectors, **more}}
 
 
 def first_of(name: str, *alternatives: Json) -> Json:
@@ -27,11 +28,6 @@ def first_of(name: str, *alternatives: Json) -> Json:
         "name": name,
         "firstAvailable": [{"name": each["name"], **each["exactly"]} for each in alternatives],
     }
-
-
-def _asked(device_class: str, expression: str, **more: Any) -> Json:
-    selectors = [{"cel": {"expression": expression}}] if expression else []
-    return {"deviceClassName": device_class, "selectors": selectors, **more}
 
 
 def _whole(name: str, device_class: str, **more: Any) -> Json:

@@ -22,6 +22,8 @@ URGENT: Final = "soak-urgent"
 """Before all others; pods have it that a disturbance makes."""
 TEAM: Final = "example.com/team"
 """Label of the namespaces of teams."""
+GATED: Final = "gated"
+"""Team, and beginning of the name, of the first namespace with the gate."""
 TEAMS: Final = ("a", "b")
 """Teams with a namespace each, whose quotas share a cohort, if they have some."""
 IDLE: Final = 520

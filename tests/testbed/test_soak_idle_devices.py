@@ -74,7 +74,7 @@ def _said(pod: Json, *had: str, cards: Sequence[int] = (0, 1), tainted: str = ""
 
 @pytest.mark.parametrize("spec", ["gpu", "gpus", "1g10gb", "3g40gb", "near", "apart", "any"])
 def test_all_is_free(spec: str) -> None:
-    """Whoever waits is named."""
+    """The pod that waits is named."""
     [text] = _said(_pod(spec))
     assert f"pod n/p waits for ('{spec}',), and " in text
 
