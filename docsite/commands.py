@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from apportion.__main__ import app
+from apportion.cli.deferred import Deferred
 from docsite.page import Page, cell
 
 _PROGRAM = "apportion"
@@ -31,6 +32,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _below(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    command = command.load() if isinstance(command, Deferred) else command
     inner: Mapping[str, Any] = getattr(command, "commands", {})
     if not inner or command.params:
         yield words, command

@@ -14,25 +14,41 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from apportion import __version__, logs
+from apportion import logs
 from apportion.agent.foreign import ForeignPolicy
-from apportion.cli import allocate, completion, migrate, node, release, select
-from apportion.cli.answers import defrag
-from apportion.cli.answers.fit import fit
-from apportion.cli.answers.free import free
-from apportion.cli.answers.status import status
-from apportion.cli.answers.top import top
-from apportion.cli.answers.who import who
-from apportion.cli.answers.why import why
-from apportion.cli.crds import crds
-from apportion.cli.world.snapshot import snapshot
+from apportion.cli import completion, node
+from apportion.cli.deferred import Deferred, DeferringGroup
 from apportion.errors import ApportionError
 from apportion.settings import DRIVERS, OperatorSettings, WebSettings
-from apportion.web.command import WebHosts, WebMemory, bytes_of, web
+from apportion.web.options import WebHosts, WebMemory, bytes_of
 
 _S = TypeVar("_S")
 
+
+class _Commands(DeferringGroup):
+    """The commands; those for people are imported when they are asked for."""
+
+    deferred = (
+        Deferred("crds", "Write the CustomResourceDefinitions as YAML, with a kustomization that lists them.", "apportion.cli.crds:crds"),
+        Deferred("allocate", "Choose devices for the claims of a world, without a cluster.", "apportion.cli.allocate:command"),
+        Deferred("select", "Say which devices a CEL selector matches, without a cluster.", "apportion.cli.select:select"),
+        Deferred("release", "Open all gates, drop our finalizers, remove all partitions; stop the operator first.", "apportion.cli.release:release"),
+        Deferred("migrate", "Show what workloads written for device plugins would ask for by claims, and where they would fit.", "apportion.cli.migrate:migrate"),
+        Deferred("snapshot", "Write all that the operator decides by to standard output, for --world.", "apportion.cli.world.snapshot:snapshot"),
+        Deferred("free", "Show how many devices of each model and profile are left.", "apportion.cli.answers.free:free"),
+        Deferred("fit", "Say where claims or workloads would be placed now, and how many there is room for.", "apportion.cli.answers.fit:fit"),
+        Deferred("defrag", "Make room by moving pods.", "apportion.cli.answers.defrag:app"),
+        Deferred("why", "Say why a claim or pod waits and what would help, or why it is where it is.", "apportion.cli.answers.why:why"),
+        Deferred("who", "Say who holds the devices of a node, or a device and its parts.", "apportion.cli.answers.who:who"),
+        Deferred("status", "Show nodes, their cards as slices, who holds what, and what still fits.", "apportion.cli.answers.status:status"),
+        Deferred("web", "Serve a page about the cluster on localhost, read only.", "apportion.web.command:web"),
+        Deferred("top", "Show what is left, the cards and the queue, again and again; once without a terminal.", "apportion.cli.answers.top:top"),
+        Deferred("version", "Print the version.", "apportion.cli.version:version"),
+    )  # fmt: skip
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Allocates accelerators for Kubernetes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -202,7 +218,6 @@ def _xids(text: str) -> frozenset[int]:
 
 
 app.callback()(completion.options)
-app.command()(crds)
 
 
 def _node_tools(options: node.NodeOptions) -> node.Tools:
@@ -213,25 +228,6 @@ def _node_tools(options: node.NodeOptions) -> node.Tools:
 
 
 app.add_typer(node.commands(_node_tools), name="node")
-app.command("allocate")(allocate.command)
-app.command("select")(select.select)
-app.command("release")(release.release)
-app.command("migrate")(migrate.migrate)
-app.command("snapshot")(snapshot)
-app.command("free")(free)
-app.command("fit")(fit)
-app.add_typer(defrag.app, name="defrag")
-app.command("why")(why)
-app.command("who")(who)
-app.command("status")(status)
-app.command("web")(web)
-app.command("top")(top)
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
 
 
 def _names(text: str) -> frozenset[str]:

@@ -7,6 +7,12 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import SLICES
+from apportion.dra.quantity import NANO
+from apportion.scheduling.groups import Queued, demands_of
+from apportion.scheduling.quota.charging import Charging
+from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.turns import Turns
+from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import request
 from tests.quota.tenants import GPUS, cluster, leave, namespace, quota, wait
 
@@ -21,6 +27,11 @@ def flood(world: object, *teams: str, count: int = 20) -> None:
 def shares(places: object) -> Counter[str]:
     """Return how many claims of each tenant are served."""
     return Counter(name.partition("-")[0] for name in places)  # type: ignore[attr-defined]
+
+
+def name(queued: Queued) -> str:
+    """Return the name of its first claim."""
+    return demands_of(queued)[0].claims[0].name
 
 
 @pytest.mark.slow
@@ -126,6 +137,34 @@ async def test_a_demand_for_what_is_left_does_not_stand_behind_one_for_what_is_b
     cycle.once()
     assert {"a-npu", "a-more"} <= world.places().keys()
     assert "b-npu" not in world.places()
+
+
+def test_who_has_several_turns_in_a_pass_counts_once() -> None:
+    """A group is decided in turns; what it asks for was added to what its quota takes at each of them, and stayed there."""
+    world = cluster(8, "a", "b")
+    for team in "ab":
+        quota(world, team, cohort="x")
+    wait(world, "a", "a-many", count=3, at=0)
+    wait(world, "a", "a-one", at=1)
+    wait(world, "b", "b-two", count=2, at=2)
+    wait(world, "b", "b-one", at=3)
+    charging = Charging(world.snapshot)
+    charging.follow()
+    waiting, _ = waiting_demands(world.snapshot)
+    turns = Turns(world.snapshot.managed, Cohorts(charging, lambda _: 8 * NANO, shares=False))
+    [*turns.fill(waiting, (), frozenset())]
+    first = turns.pop()
+    others = [turns.pop() for _ in range(3)]
+    for each in others:
+        turns.settle(each, refused=True)
+    for _ in range(3):
+        turns.add(first, later=True)
+        assert turns.pop() is first
+    turns.settle(first, refused=True)
+    for each in others:
+        turns.add(each, later=True)
+    assert name(first) == "a-many"
+    assert [name(turns.pop()) for _ in range(3)] == ["b-two", "a-one", "b-one"]
 
 
 async def test_a_quota_in_a_cohort_of_its_own_name_is_served_as_any_other(silent: Client) -> None:

@@ -228,6 +228,9 @@ class Turns:
             del self._levels[key]
         if isinstance(sharing, Cohort):
             queued = sharing.pop()
+            former = self._popped.get(id(queued))
+            if former is not None and former is not sharing:
+                former.settle(queued)
             self._popped[id(queued)] = sharing
             return queued
         return heappop(sharing)[1] if sharing is not None else queued

@@ -10,33 +10,17 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from apportion import logs
 from apportion.cli import document
 from apportion.cli.world.options import Context, Drivers, Kubeconfig, Schedulers
-from apportion.dra.quantity import Quantity
-from apportion.errors import ApportionError, BrokenInput
+from apportion.errors import ApportionError
 from apportion.web.memory import SHARE, SHORT, MemoryLimit, ShortOfMemory, container_limit, goes_first
+from apportion.web.options import WebHosts, WebMemory, bytes_of
 
-WebHosts: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--web-hosts",
-        help="Names beside localhost by which the page may be asked for, as a proxy does; separated by commas.",
-        envvar="WEB_HOSTS",
-    ),
-]
-WebMemory: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--web-memory",
-        help="Most memory of the page, as 2Gi; default: half of the container's limit beside an operator, else none.",
-        envvar="WEB_MEMORY",
-    ),
-]
 _USERS_OWN = Path(".kube/config")
 _NICE = 10
 """Of two that need the processor, page and operator, the operator goes first."""
@@ -102,19 +86,6 @@ def web(
         raise typer.Exit(SHORT) from None
     except ApportionError as error:
         raise document.refuse(str(error)) from None
-
-
-def bytes_of(memory: str) -> int | None:
-    """Return how many bytes --web-memory says; an empty text says nothing."""
-    if not memory:
-        return None
-    try:
-        found = Quantity.parse(memory).value
-    except BrokenInput as error:
-        raise typer.BadParameter(error.reason, param_hint="--web-memory") from None
-    if found <= 0:
-        raise typer.BadParameter(f"{memory} is no amount of memory", param_hint="--web-memory")
-    return found
 
 
 class _Ends(asyncio.Protocol):

@@ -111,7 +111,8 @@ class Cohort:
         """Those that had their turn and are not settled, by identity."""
 
     def put(self, namespace: str, priority: int, place: Place, queued: Queued) -> None:
-        """Add one of a namespace."""
+        """Add one of a namespace; one that had its turn, and has another one, is ahead no longer."""
+        self.settle(queued)
         use = self._charging.usage.of(namespace)
         if use is None:
             raise TypeError(f"namespace {namespace} has no quota")
