@@ -37,7 +37,7 @@ format: venv ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix . || true
 	@$(BIN)/ruff format .
 
-WORKERS ?= 2
+WORKERS ?= 3
 test: check ## Check, then all tests, on real control planes, one for each worker: `make test WORKERS=4`
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
