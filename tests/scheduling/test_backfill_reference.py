@@ -140,8 +140,29 @@ REFUSED_BEFORE = [
     Step((_whole(1, "1m", runs=200.0), _whole(1, runs=200.0)), later=31.0),
 ]
 
+# One that has a place does not get another one, where it would start earlier, by what is reserved for a lower priority.
+TAKEN_FROM_ONE_BELOW = [
+    *(Step((), cordon=node) for node in ("n3", "n2", "n1")),
+    Step((_whole(runs=60.0),)),
+    Step(
+        (_whole(1, "5m", runs=900.0), _whole(first=True), Coming(4, "1m", 900.0, 0, "40", group=True)),
+        cordon="n3",
+    ),
+    *(Step((), cordon=node) for node in ("n3", "n2", "n3", "n1", "n3", "n3", "n2")),
+    Step((_whole(2, runs=900.0),)),
+    Step((_whole(2, runs=900.0),)),
+    Step((_whole(1, "1m", runs=900.0, first=True, two=True),)),
+    Step((), cordon="n3"),
+    Step((_whole(runs=900.0, first=True),), cordon="n3"),
+    Step((Coming(2, "", 60.0, 1, "40", group=False),), later=31.0),
+    Step((), cordon="n2"),
+    Step((), later=31.0),
+    Step(()),
+]
+
 
 @pytest.mark.slow
+@example(TAKEN_FROM_ONE_BELOW, 3)
 @example(REFUSED_BEFORE, 4)
 @example(BEHIND_ONE_OF_ITS_SHAPE, 4)
 @given(STEPS, st.integers(1, 4))

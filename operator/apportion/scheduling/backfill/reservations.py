@@ -240,10 +240,13 @@ class Reservations(ReservedDevices):
     def _planned(
         self, head: Head, only: frozenset[str] | None
     ) -> Generator[None, None, ReservationPlan | None]:
-        """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
+        """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority.
+
+        `only`: the nodes that are looked at; its own plan stands then, so that those of lower priority do not give way.
+        """
         make = partial(self._attempts.in_steps, head, only)
         found = yield from make(self._without(head, self._yielding(head)))
-        below = self._below(head) if found is None else []
+        below = self._below(head) if found is None and only is None else []
         return (yield from make(self._without(head, below))) if below else found
 
     def _without(self, head: Head, others: Sequence[Reservation]) -> Lifted:
