@@ -30,7 +30,7 @@ LIVES = st.one_of(
 def test_what_does_not_press_lets_nobody_in(steps: list[Any]) -> None:
     """Whatever happened before: no demand comes, and no gate can be removed, by a change that does not press.
 
-    But for a pod that is seen after a claim was reserved for it, which only a late watch shows: it is looked at a moment later.
+    But for gates that wait for a pod that is seen after a claim was reserved for it, which only a late watch shows: they are looked at a moment later.
     """
     made, uids = world(), claim_uids()
     made.node("n1")
@@ -38,10 +38,10 @@ def test_what_does_not_press_lets_nobody_in(steps: list[Any]) -> None:
         before, wakes, pods = outcome(made), made.wakes, {*made.snapshot.pods}
         reserved = {user.uid for each in made.snapshot.claims.values() for user in each.reserved_for}
         live(made, kind, what, uids)
-        if made.wakes == wakes and not reserved & (made.snapshot.pods.keys() - pods):
+        if made.wakes == wakes:
             demands, open_pods = outcome(made)
             assert demands <= before[0]
-            assert open_pods <= before[1]
+            assert open_pods <= before[1] or reserved & (made.snapshot.pods.keys() - pods)
 
 
 def outcome(made: ObservedCluster) -> tuple[set[str], set[str]]:
