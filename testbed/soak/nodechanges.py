@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from apportion.agent.devices.simulated.state import StateFile
+from testbed import taintrules
 from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
 from testbed.installation import Installation
@@ -22,7 +23,6 @@ _GONE_SECONDS: Final = (0.0, 3.0, 70.0)
 """How long a node is away: after 40 s the pods on it are deleted by the garbage collector of pods, after a minute its Partitions."""
 _ATTENDED_SECONDS: Final = 20.0
 """After how long an agent that was started has looked at its hardware, also if it is killed in between."""
-_TAINTS: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 _TAINT: Final = "soak"
 _GONE: Final = 404
 
@@ -42,7 +42,7 @@ class NodeChanges:
             self._sick: 3, self._shut: 2, self._label: 1, self._taint: 2, self._register_anew: 1
         }  # fmt: skip
         """Each returns in words what it did."""
-        self._api = cluster.api
+        self._api, self._taints = cluster.api, taintrules.collection(cluster.version)
         self._installation, self._checker = installation, checker
         self._aside, self._choose = aside, choose
 
@@ -92,7 +92,7 @@ class NodeChanges:
             },
         }
         await self._untaint()
-        await make(self._api, _TAINTS, body)
+        await make(self._api, self._taints, body)
         self._aside.later(self._choose.uniform(*_SICK_SECONDS), self._untaint)
         return f"card tainted {effect}"
 
@@ -132,4 +132,4 @@ class NodeChanges:
         await insist(lambda: self._api.patch("/api/v1/nodes/shared-0", body), done=(_GONE,))
 
     async def _untaint(self) -> None:
-        await remove(self._api, f"{_TAINTS}/{_TAINT}")
+        await remove(self._api, f"{self._taints}/{_TAINT}")

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from testbed import taintrules
 from testbed.binaries import Binaries
 from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
@@ -64,7 +65,8 @@ class SoakRun:
         seed = self.result.seed
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            cluster = await enter(ControlPlane(binaries=self._binaries, version=self._version))
+            version, flags = self._version, taintrules.flags(self._version)
+            cluster = await enter(ControlPlane(binaries=self._binaries, version=version, flags=flags))
             proxies = [
                 await enter(FaultyProxy(cluster.kubeconfig, seed=seed + number))
                 for number in range(_OPERATORS + 1)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from testbed import taintrules
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import DEMO_MANIFESTS, ascend, h100
@@ -30,6 +31,7 @@ from tests.e2e.tenant import (
     claim,
     devices,
     gates,
+    metric,
     pod,
     profile,
     request,
@@ -41,7 +43,7 @@ from tests.e2e.tenant import (
 async def installation(oldest_binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on the oldest version, with two nodes."""
     async with (
-        ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster,
+        ControlPlane(version=OLDEST, binaries=oldest_binaries, flags=taintrules.flags(OLDEST)) as cluster,
         Installation(
             cluster,
             [h100("gpus"), ascend("npus", "910B4")],
@@ -149,6 +151,33 @@ async def test_one_partition_lives_its_whole_life(
         await team.delete(*each)
     assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
     assert await cut() == []
+
+
+async def test_a_rule_of_the_version_that_is_served_there_keeps_pods_off_devices(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """Where the beta of DeviceTaintRules is turned on, nobody gets a device that an administrator has tainted."""
+    team, _ = namespaces
+    api, rules = installation.cluster.api, taintrules.collection(OLDEST)
+    taint = {"key": "example.com/repair", "effect": "NoSchedule"}
+    made = await api.create(
+        rules,
+        {
+            "metadata": {"name": "repair"},
+            "spec": {"deviceSelector": {"driver": GPU, "pool": "gpus"}, "taint": taint},
+        },
+    )
+    try:
+        # A rule that the operator has not seen yet counts for nothing.
+        await eventually(lambda: metric(installation, "apportion_cards_tainted"), within=60)
+        await team.make(claim("whole", request(GPU)))
+        await team.make(pod("waits", "whole"))
+        await team.event("whole", "NotAllocated", "taint", "example.com/repair:NoSchedule")
+    finally:
+        await api.delete(f"{rules}/{made['metadata']['name']}")
+    await team.running("waits")
+    await team.delete("Pod", "waits")
+    await team.delete("ResourceClaim", "whole")
 
 
 async def test_a_pod_written_for_a_device_plugin_runs_there(namespaces: tuple[Tenant, Tenant]) -> None:

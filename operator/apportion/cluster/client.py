@@ -6,28 +6,24 @@ does not know ResourceClaims (kubernetes_asyncio 36).
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
-import yaml
 from kubernetes_asyncio import client as kubernetes
-from kubernetes_asyncio import config
 from kubernetes_asyncio.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from apportion import metrics
 from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, watch_event
 from apportion.cluster.credentials import Credentials, Reread
 from apportion.cluster.kinds import ResourceKind
-from apportion.errors import ApiError, BrokenInput, Missing, Unanswered, Unreachable
+from apportion.cluster.settings import proxy_of, require_a_file, settings_of
+from apportion.errors import Missing, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -57,46 +53,12 @@ async def connect(
     of every write.
     Raises BrokenInput for a kubeconfig that is none, ApiError when there is no way to a server.
     """
-    _require_a_file(kubeconfig)
-    settings = await _settings_of(kubeconfig, context)
+    require_a_file(kubeconfig)
+    settings = await settings_of(kubeconfig, context)
     settings.connection_pool_maxsize = 64
     token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
-    reread = partial(_settings_of, kubeconfig, context) if kubeconfig is not None else None
+    reread = partial(settings_of, kubeconfig, context) if kubeconfig is not None else None
     return Client(settings, patience=patience, manager=manager, token=token, reread=reread)
-
-
-async def _settings_of(kubeconfig: Path | None, context: str | None) -> kubernetes.Configuration:
-    """Read a kubeconfig, which may run a plugin for a token, or the pod's service account. Raises ApportionError."""
-    settings = kubernetes.Configuration()
-    try:
-        if kubeconfig is not None:
-            await config.load_kube_config(
-                config_file=str(kubeconfig), context=context, client_configuration=settings
-            )
-        else:
-            config.load_incluster_config(  # type: ignore[no-untyped-call]
-                client_configuration=settings, try_refresh_token=False
-            )
-    except (config.ConfigException, OSError) as error:
-        unnamed = (
-            ""
-            if kubeconfig is not None
-            else "no kubeconfig is named (--kubeconfig, KUBECONFIG), and this is no pod: "
-        )
-        raise ApiError(f"no way to the API server: {unnamed}{error}") from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise BrokenInput(f"kubeconfig: {' '.join(str(error).split())}") from None
-    except (AttributeError, TypeError):
-        # The library that reads a kubeconfig takes its form for granted, and its own words name nothing of the file.
-        raise BrokenInput(f"kubeconfig: {kubeconfig}: this is no kubeconfig") from None
-    return settings
-
-
-def _require_a_file(kubeconfig: Path | None) -> None:
-    """Raise BrokenInput where none of the files of a kubeconfig is there."""
-    files = str(kubeconfig).split(os.pathsep) if kubeconfig is not None else []
-    if files and not any(Path(each).expanduser().exists() for each in files if each):
-        raise BrokenInput(f"kubeconfig: {kubeconfig}: there is no such file")
 
 
 class Client:
@@ -118,7 +80,7 @@ class Client:
         # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=settings.connection_pool_maxsize),
-            proxy=_proxy(settings),
+            proxy=proxy_of(settings),
             read_bufsize=_BUFFER,
         )
         self._patience = patience
@@ -137,10 +99,14 @@ class Client:
     async def list(self, kind: ResourceKind, *, namespace: str = "", most: int = 0, **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`.
 
-        Raises Oversized where the answer has more than `most` bytes; 0: as many as it has.
+        Raises Oversized where the answer has more than `most` bytes; 0: as many as it has. Missing where the server serves neither version of the kind.
         """
-        path = kind.path(namespace=namespace)
-        return await self._call("GET", path, params=params, patience=_LIST_PATIENCE, form="list", most=most)
+        ask = partial(self._call, "GET", params=params, patience=_LIST_PATIENCE, form="list", most=most)
+        *newer, last = kind.collections(namespace)
+        for path in newer:
+            with suppress(Missing):
+                return await ask(path)
+        return await ask(last)
 
     async def create(
         self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
@@ -203,25 +169,36 @@ class Client:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
         }
+        *newer, last = kind.collections()
+        for path in newer:
+            with suppress(Missing):
+                async for event in self._events(path, query):
+                    yield event
+                return
+        async for event in self._events(last, query):
+            yield event
+
+    async def _events(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Object]:
+        """Yield the events of one watch."""
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
         headers = await self._headers()
         try:
             async with self._session.get(
-                f"{self.settings.host}{kind.path()}",
+                f"{self.settings.host}{path}",
                 params=query,
                 headers=headers,
                 timeout=limits,
                 ssl=self.credentials.context,
             ) as response:
                 if response.status == _UNAUTHORIZED and await self.credentials.renewed(headers):
-                    raise Unreachable(f"watch of {kind.plural}: the token has ended")
+                    raise Unreachable(f"watch of {path}: the token has ended")
                 if response.status >= 400:
-                    raise error_of("GET", kind.path(), response, await response.read(), "list")
+                    raise error_of("GET", path, response, await response.read(), "list")
                 async for line in lines(response.content):
-                    yield watch_event(kind.path(), line)
+                    yield watch_event(path, line)
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
+            raise Unreachable(f"watch of {path}: {type(error).__name__} {error}") from None
 
     async def _headers(self) -> dict[str, str]:
         own = {"Accept": "application/json", "User-Agent": self._manager}
@@ -285,11 +262,3 @@ class Client:
             if not wait or loop.time() + wait >= until:
                 raise refused
             await asyncio.sleep(wait)
-
-
-def _proxy(settings: kubernetes.Configuration) -> str | None:
-    """Return the proxy through which the server is reached: that of the kubeconfig, else of the environment, as for kubectl."""
-    if settings.proxy:
-        return str(settings.proxy)
-    server = urlsplit(str(settings.host))
-    return None if proxy_bypass(server.netloc) else getproxies().get(server.scheme)

@@ -14,6 +14,8 @@ class ResourceKind:
     name: str
     """As in `kind:`."""
     namespaced: bool = False
+    older: str = ""
+    """A version with the same fields that older servers serve instead of `version`; empty: there is none."""
 
     @property
     def api_version(self) -> str:
@@ -22,7 +24,14 @@ class ResourceKind:
 
     def path(self, name: str = "", *, namespace: str = "", sub: str = "") -> str:
         """Return the URL path of the collection, of one object, or of its subresource."""
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        return self._path(self.version, name, namespace, sub)
+
+    def collections(self, namespace: str = "") -> list[str]:
+        """Return the URL paths of the collection, by one of which a server has it: in `version`, then in an older one."""
+        return [self._path(version, "", namespace, "") for version in (self.version, self.older) if version]
+
+    def _path(self, version: str, name: str, namespace: str, sub: str) -> str:
+        parts = ["/apis", self.group, version] if self.group else ["/api", version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
@@ -51,8 +60,8 @@ CLAIM_TEMPLATES = ResourceKind(
 )
 SLICES = ResourceKind(RESOURCE, "v1", "resourceslices", "ResourceSlice")
 CLASSES = ResourceKind(RESOURCE, "v1", "deviceclasses", "DeviceClass")
-TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule")
-"""Served from Kubernetes 1.37 on."""
+TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule", older="v1beta2")
+"""Served from Kubernetes 1.37 on; by 1.36 as v1beta2, where the feature gate DRADeviceTaintRules and that version are turned on."""
 PARTITIONS = ResourceKind(OWN, "v1alpha1", "partitions", "Partition")
 LAYOUTS = ResourceKind(OWN, "v1alpha1", "partitionlayouts", "PartitionLayout")
 POD_GROUPS = ResourceKind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
