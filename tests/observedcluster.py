@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apportion.allocator.state import State
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE, KEEP_FOR
 from apportion.cel import Programs
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, NODES, PODS, POLICIES, SLICES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.preemption.evictions import Evicting
+from apportion.scheduling.waiting import IMMEDIATE
 from apportion.settings import CycleSettings
 from testbed.cycle import build_cycle, now
 from tests.clock import Clock
@@ -135,7 +137,9 @@ class ObservedCluster:
             },
             **status,
         }
-        raw["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+        annotations = raw["metadata"].get("annotations") or {}
+        kept = annotations.get(GATE) == IMMEDIATE or KEEP_FOR in annotations
+        raw["metadata"]["finalizers"] = [ALLOCATION_FINALIZER if kept else PROTECTION_FINALIZER]
         raw["metadata"]["managedFields"] = [
             {"manager": by, "fieldsV1": {"f:status": {"f:allocation": {}}}},
         ]

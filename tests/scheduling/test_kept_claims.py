@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.api.contract import ALLOCATION_FINALIZER, KEEP_FOR
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE, KEEP_FOR
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.claim import Claim
@@ -34,6 +34,21 @@ async def test_it_keeps_its_devices_for_as_long_as_it_says(unanswered: Client) -
             assert await tried(cycle) == []
             world.clock.now += 2
         assert await tried(cycle) == ["kept"]
+
+
+@pytest.mark.parametrize("gates", [[GATE], []], ids=["behind the gate", "without a gate"])
+async def test_a_deleted_one_that_the_next_pod_names_goes(unanswered: Client, gates: list[str]) -> None:
+    """That pod waits for the claim's end, and controller-manager deallocates nothing without its own finalizer."""
+    world = kept(KEPT)
+    claim = world.seen[CLAIMS, "team", "kept"]
+    gone = {"finalizers": [ALLOCATION_FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    claim["metadata"] |= gone
+    world.see(CLAIMS, claim)
+    pod = world.pod("next", "kept", gates=gates)
+    assert await tried(world.cycle(unanswered)) == ["kept"]
+    pod["spec"]["nodeName"] = "n1"
+    world.see(PODS, pod)
+    assert await tried(world.cycle(unanswered)) == []
 
 
 async def test_nobody_else_gets_them_meanwhile(unanswered: Client) -> None:

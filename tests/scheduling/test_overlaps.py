@@ -2,10 +2,13 @@
 
 import pytest
 
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.clearing import Overlaps
-from tests.observedcluster import GPU, Json, ObservedCluster
+from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.partitions.manycards import many
+from tests.scheduling.givenback import tried
 from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
 from tests.steps import steps
 
@@ -13,8 +16,8 @@ from tests.steps import steps
 def test_the_later_unreserved_allocation_loses() -> None:
     """Whatever the order in which we saw them."""
     (found,) = Overlaps(world_with({"timestamp": LATE}, {"timestamp": EARLY}).snapshot).find()
-    assert found.loser is not None
-    assert found.loser.name == "first"
+    assert found.untaken
+    assert found.untaken[-1].name == "first"
 
 
 def test_a_reserved_allocation_wins_over_an_older_free_one() -> None:
@@ -22,14 +25,14 @@ def test_a_reserved_allocation_wins_over_an_older_free_one() -> None:
     (found,) = Overlaps(
         world_with({"timestamp": EARLY}, {"timestamp": LATE, "reservedFor": RESERVED}).snapshot
     ).find()
-    assert found.loser is not None
-    assert found.loser.name == "first"
+    assert found.untaken
+    assert found.untaken[-1].name == "first"
 
 
 def test_two_reserved_allocations_are_a_tie() -> None:
     """Nobody's pod is harmed by us; the node refuses the later one."""
     (found,) = Overlaps(world_with({"reservedFor": RESERVED}, {"reservedFor": RESERVED}).snapshot).find()
-    assert found.loser is None
+    assert not found.untaken
 
 
 def test_a_card_and_a_partition_of_it_overlap_by_their_counters() -> None:
@@ -41,7 +44,7 @@ def test_a_card_and_a_partition_of_it_overlap_by_their_counters() -> None:
     overlaps = Overlaps(world.snapshot)
     assert overlaps.find() == []
     world.allocate(world.claim("part"), "n1", "gpu-0-mig-1g10gb-19-3", timestamp=LATE)
-    assert {overlap.loser.name for overlap in overlaps.find() if overlap.loser} == {"part"}
+    assert {overlap.untaken[-1].name for overlap in overlaps.find() if overlap.untaken} == {"part"}
     world.gone(CLAIMS, world.claim("part"))
     assert overlaps.find() == []
 
@@ -66,13 +69,13 @@ def test_a_pass_looks_only_where_something_changed() -> None:
         late = world.allocate(world.claim("late"), "n0", "gpu-0", timestamp=LATE, reservedFor=RESERVED)
         counts.append(steps(overlaps.find))
         (found,) = overlaps.find()
-        assert found.loser is not None
-        assert found.loser.name == "c0"
+        assert found.untaken
+        assert found.untaken[-1].name == "c0"
         late["status"]["reservedFor"] = []
         world.see(CLAIMS, late)
         (found,) = overlaps.find()
-        assert found.loser is not None
-        assert found.loser.name == "late"
+        assert found.untaken
+        assert found.untaken[-1].name == "late"
     assert counts[0] == counts[1]
 
 
@@ -126,8 +129,8 @@ def test_shares_of_more_than_a_device_has_overlap(second: str | None) -> None:
     takes(world, "second", second, timestamp=LATE)
     (found,) = overlaps.find()
     assert f"{GPU}/n1/gpu-0" in found.what
-    assert found.loser is not None
-    assert found.loser.name == "second"
+    assert found.untaken
+    assert found.untaken[-1].name == "second"
     world.gone(CLAIMS, world.claim("second"))
     assert overlaps.find() == []
 
@@ -141,3 +144,16 @@ def test_shares_that_fit_together_do_not_overlap_nor_do_those_in_use_of_a_device
     assert overlaps.find() == []
     offers(world, "40Gi")
     assert overlaps.find() == []
+
+
+async def test_ours_is_cleared_where_that_of_another_allocator_may_not_be(unanswered: Client) -> None:
+    """Unguarded devices: one of them went to a claim of a class that is not ours, later and without a reservation; a gated pod would wait for ever."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    world.device_class("theirs", other="x")
+    world.node("n1")
+    world.slice("n1", "s", {"devices": [{"name": "gpu-0"}]}, 1)
+    world.allocate(world.claim("ours"), "n1", "gpu-0", timestamp=EARLY)
+    world.pod("waits", "ours", gates=[GATE])
+    world.allocate(world.claim("others", request("theirs")), "n1", "gpu-0", by="volcano", timestamp=LATE)
+    assert await tried(world.cycle(unanswered)) == ["ours"]

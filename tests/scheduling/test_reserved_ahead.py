@@ -128,8 +128,8 @@ def test_of_two_allocations_that_are_reserved_ahead_the_later_one_yields() -> No
     reserved_ahead(world, "early", timestamp=EARLY)
     reserved_ahead(world, "late", timestamp=LATE)
     (found,) = Overlaps(world.snapshot).find()
-    assert found.loser is not None
-    assert found.loser.name == "late"
+    assert found.untaken
+    assert found.untaken[-1].name == "late"
 
 
 def test_a_gated_pod_yields_to_one_that_may_have_started() -> None:
@@ -140,8 +140,8 @@ def test_a_gated_pod_yields_to_one_that_may_have_started() -> None:
     reserved_ahead(world, "early", timestamp=EARLY)
     reserved_ahead(world, "late", timestamp=LATE, gates=())
     (found,) = Overlaps(world.snapshot).find()
-    assert found.loser is not None
-    assert found.loser.name == "early"
+    assert found.untaken
+    assert found.untaken[-1].name == "early"
 
 
 async def test_a_stalled_pod_loses_its_reservation_before_its_devices(unanswered: Client) -> None:

@@ -32,10 +32,9 @@ class Overlap:
     """Those (UIDs) with which a pod may have started."""
 
     @property
-    def loser(self) -> Claim | None:
-        """The claim whose allocation is cleared: the latest with which no pod may have started; None when there is none."""
-        free = [claim for claim in self.claims if claim.uid not in self.taken_up]
-        return free[-1] if free else None
+    def untaken(self) -> list[Claim]:
+        """The claims with which no pod may have started, in order of precedence: the last one that may be cleared is."""
+        return [claim for claim in self.claims if claim.uid not in self.taken_up]
 
 
 class Overlaps:
@@ -78,7 +77,7 @@ class Overlaps:
             for device, what in sorted(self._exceeded.items())
         ]
         # A policy may offer less of a device than those have who run with it.
-        found += [overlap for overlap in shared if overlap.loser is not None]
+        found += [overlap for overlap in shared if overlap.untaken]
         return [overlap for overlap in found if len(overlap.claims) > 1]
 
     def _used(self, card: DeviceId) -> list[DeviceId]:
@@ -182,4 +181,6 @@ class UnusedAllocations:
         if immediate(claim):
             # Such a claim keeps its devices between pods, until it is deleted.
             return claim.deleting
-        return not any(not pod.finished and not pod.deleting for pod in self._snapshot.users(claim))
+        live = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
+        # A pod whose claim is being deleted cannot start.
+        return not any(pod.node is not None or not claim.deleting for pod in live)

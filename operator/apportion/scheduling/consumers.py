@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 
 
@@ -51,3 +51,11 @@ def is_taken_up(claim: Claim, snapshot: Snapshot) -> bool:
         return False
     pod = unbound_user(claim, snapshot)
     return pod is None or not pod.gates
+
+
+def is_freed_by_its_pods(claim: Claim) -> bool:
+    """Say whether a claim loses its devices when the last pod that has reserved it is over: controller-manager takes them by its own finalizer (`syncClaim`).
+
+    A claim that keeps its devices between pods has another finalizer.
+    """
+    return PROTECTION_FINALIZER in claim.finalizers

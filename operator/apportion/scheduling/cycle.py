@@ -286,10 +286,11 @@ class Cycle:
         found = self._overlaps.find()
         metrics.OVERLAPS.set(len(found))
         for overlap in found:
-            loser = overlap.loser
-            if loser is None:
+            owns = self._snapshot.managed.owns
+            ours = [each for each in overlap.untaken if each.allocated_by == self._manager or owns(each)]
+            if ours:
+                events.overlap_cleared(self._recorder, ours[-1], overlap.what)
+                self._writes.clear(ours[-1], f"{overlap.what} was allocated twice", "overlap")
+            elif not overlap.untaken:
                 events.overlap_stuck(self._recorder, overlap.claims, overlap.what)
-            elif loser.allocated_by == self._manager or self._snapshot.managed.owns(loser):
-                events.overlap_cleared(self._recorder, loser, overlap.what)
-                self._writes.clear(loser, f"{overlap.what} was allocated twice", "overlap")
         return frozenset(claim.uid for overlap in found for claim in overlap.claims)

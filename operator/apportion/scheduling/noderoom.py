@@ -10,9 +10,11 @@ from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.changes import most_changes
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
+from apportion.scheduling.groups import is_others
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import fits_alone
+from apportion.scheduling.waiting import claims_of, ready
 
 
 class NodeRoom:
@@ -23,6 +25,8 @@ class NodeRoom:
         self.capacity = HostCapacity((), snapshot.pod_index.load, snapshot.pod_index.removable)
         self._hosts = self._pods = -1
         """How far the changes of nodes and pods were read."""
+        self._managed = snapshot.managed
+        """By which pods were looked at."""
         self._changed = Changed[str]()
         """Pods, by UID."""
         self._sent: dict[str, dict[str, None]] = {}
@@ -42,11 +46,12 @@ class NodeRoom:
         for name in {*nodes, *capacity.nodes, *self._sent} if hosts is None else {*hosts}:
             capacity.put(name, snapshot.node(name))
             doubted += self._sent.get(name, ())
+        self._pods, pods = snapshot.changes.pods.since(self._pods)
+        if pods is None or self._managed is not snapshot.managed:
+            self._managed = snapshot.managed
+            pods = doubted = [*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to]
         for uid in doubted:
             self.doubted.add(uid, most=most_changes(len(snapshot.pods)))
-        self._pods, pods = snapshot.changes.pods.since(self._pods)
-        if pods is None:
-            pods = (*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to)
         yield from self._changed.steps((*pods, *doubted), self._look)
 
     def _look(self, uid: str) -> None:
@@ -75,8 +80,13 @@ def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
 
 
 def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:
-    for claim in snapshot.named_claims(pod):
-        allocation = snapshot.allocation(claim) if claim is not None else None
-        if allocation is not None and allocation.node is not None:
-            return allocation.node
-    return None
+    """Return the node of a pod that nothing but its scheduler keeps from it; who cannot start takes no room that others could have."""
+    claims = claims_of(pod, snapshot) if ready(pod) and pod.scheduler in snapshot.schedulers else None
+    found: str | None = None
+    for claim in claims or ():
+        allocation = snapshot.allocation(claim)
+        if allocation is not None:
+            found = found or allocation.node
+        elif snapshot.managed.owns(claim) or not is_others(claim, snapshot):
+            return None
+    return found

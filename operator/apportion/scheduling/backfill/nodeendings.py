@@ -18,8 +18,10 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
+from apportion.scheduling.consumers import is_freed_by_its_pods
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.podneeds import total
+from apportion.scheduling.waiting import immediate
 
 _Name: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""
@@ -123,12 +125,14 @@ class NodeEndings:
             holder = self._held(claim)
             if any(published(result.device) is None for result in holder[1]):
                 continue  # what a withdrawn device consumes is known only while it is held
+            if immediate(claim):
+                continue  # it keeps its devices until somebody deletes it
             pods = [pod for pod in self._snapshot.users(claim) if not pod.finished]
             own = [pod for pod in pods if pod.uid not in seen and pod.node in (None, node)]
             seen.update([pod.uid for pod in own])
             ends = {pod.uid: end for pod in pods if (end := end_of(pod, now)) is not None}
             until = min([until, *[ends[pod.uid] if pod.started else now for pod in pods if pod.uid in ends]])
-            if not ends or len(ends) < len(pods):
+            if not ends or len(ends) < len(pods) or not is_freed_by_its_pods(claim):
                 unknown.append((holder, own))
                 continue
             known.setdefault(max(ends.values()), _Held()).holders.append(holder)

@@ -18,12 +18,13 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.backfill.nodeendings import seconds
+from apportion.scheduling.consumers import is_freed_by_its_pods
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.obstacles import NodeObstacles
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import Guarantees, ReclaimRule
-from apportion.scheduling.waiting import WaitingDemand, immediate
+from apportion.scheduling.waiting import WaitingDemand
 
 _READ = 500
 """Claims that are looked at in one step."""
@@ -134,7 +135,8 @@ class Holders:
     def _may_be_taken(self, claim: Claim) -> bool:
         """Say whether its policy lets its devices be taken back, and the end of its pods gives them back."""
         snapshot = self.snapshot
-        if claim.allocated_by != self.manager or immediate(claim) or not snapshot.managed.owns(claim):
+        ours = claim.allocated_by == self.manager and snapshot.managed.owns(claim)
+        if not ours or not is_freed_by_its_pods(claim):
             return False
         if not self._goes_by_priority(claim) and not self.guarantees.gives_back(claim.namespace):
             return False
