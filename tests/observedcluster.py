@@ -75,6 +75,9 @@ class ObservedCluster:
         )
         metadata["resourceVersion"] = str(self.version)
         metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        former = self.seen.get((kind, metadata.get("namespace", ""), metadata["name"]))
+        if former is not None and former["metadata"]["uid"] != metadata["uid"] and change == "MODIFIED":
+            change = "ADDED"  # no change of the former object, nor of this one
         self.seen[kind, metadata.get("namespace", ""), metadata["name"]] = raw
         self.snapshot.observe(kind, change, raw)
         return raw

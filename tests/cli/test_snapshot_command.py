@@ -186,3 +186,17 @@ def test_an_object_without_a_name_ends_with_2(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "metadata.name" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_of_two_objects_of_one_name_the_later_counts() -> None:
+    """A file may have an object twice, and the later may be of an older version or made anew, with another UID."""
+
+    def a_class(uid: str, version: str, label: str) -> Json:
+        metadata = {"name": "gpu", "uid": uid, "resourceVersion": version, "labels": {"own": label}}
+        return {"kind": "DeviceClass", "metadata": metadata, "spec": {}}
+
+    world = World([a_class("a", "5", "first"), a_class("a", "4", "older"), a_class("b", "9", "anew")])
+    assert [each.labels["own"] for each in world.snapshot.classes.values()] == ["anew"]
+    world.put(a_class("b", "8", "older"))
+    assert [each.labels["own"] for each in world.snapshot.classes.values()] == ["older"]
+    assert world.snapshot.state.classes["gpu"].labels["own"] == "older"

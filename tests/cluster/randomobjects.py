@@ -34,9 +34,12 @@ NAMES: dict[ResourceKind, tuple[str, ...]] = {
 }
 
 
-def change(rng: Random, server: WatchedServer) -> tuple[ResourceKind, Key]:
-    """Make, change or delete an object; returns its kind and name."""
-    kind = rng.choices(tuple(NAMES), [3 if each in (kinds.PODS, kinds.CLAIMS) else 1 for each in NAMES])[0]
+def change(rng: Random, server: WatchedServer, kind: ResourceKind | None = None) -> tuple[ResourceKind, Key]:
+    """Make, change or delete an object, of any kind unless one is given; returns its kind and name."""
+    if kind is None:
+        kind = rng.choices(tuple(NAMES), [3 if each in (kinds.PODS, kinds.CLAIMS) else 1 for each in NAMES])[
+            0
+        ]
     key = (rng.choice(TEAMS) if kind.namespaced else "", rng.choice(NAMES[kind]))
     former = server.objects[kind].get(key)
     if rng.random() < 0.3:

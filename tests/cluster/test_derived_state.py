@@ -1,7 +1,7 @@
 """What is derived from the observed objects depends on what these are, and not on how they came to be known.
 
 Objects of all kinds come, change, go and are made anew under their names; watches are late, each by itself; kinds are listed anew; answers to writes come
-ahead of watches; etcd is restored; what is decided is assumed, written or given up. What is remembered by design is left out: ended allocations, what
+ahead of watches, or late; etcd is restored; what is decided is assumed, written or given up. What is remembered by design is left out: ended allocations, what
 a device consumed when it was taken, the last readable version of an object, what a device counted when it was first charged.
 """
 
@@ -17,6 +17,7 @@ from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.taintrules import TaintRules
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.state import State
+from apportion.api.quota import AcceleratorQuota
 from apportion.cel import Programs
 from apportion.cluster.kinds import CLAIMS, CLASSES, PARTITIONS, PODS, SLICES
 from apportion.cluster.publishedpartition import PublishedPartition
@@ -130,6 +131,8 @@ def step(rng: Random, server: WatchedServer, snapshot: Snapshot, backup: Backup 
             changed = change(rng, server)
             if changed[0] in (CLAIMS, CLASSES, PARTITIONS, PODS) and rng.random() < 0.25:
                 server.answer(*changed)
+            if rng.random() < 0.8:
+                server.deliver(rng)
         case "tell":
             server.tell(kind, rng.randint(1, 4))
         case "list":
@@ -161,9 +164,12 @@ def decide(rng: Random, snapshot: Snapshot) -> None:
 
 
 def settle(rng: Random, server: WatchedServer, snapshot: Snapshot) -> None:
-    """Let all be told, and nothing be left of what is remembered by design."""
+    """Let all be told and answered, and nothing be left of what is remembered by design."""
+    while server.deliver(rng):
+        pass
     for kind in rng.sample(KINDS, len(KINDS)):
         server.tell(kind)
+        server.list(kind)
     for broken in tuple(snapshot.broken.values()):
         server.drop(broken.kind, (broken.namespace, broken.name))
     seen: set[DeviceId] = set()
@@ -243,6 +249,8 @@ def plain(value: Any) -> Any:
     match value:
         case Slice():
             return value.uid, value.version
+        case AcceleratorQuota():
+            return value.metadata.uid, value.spec  # its index keeps the status of when the spec changed last
         case TaintRules():
             return plain(vars(value))
         case Mapping():

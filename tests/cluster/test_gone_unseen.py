@@ -118,3 +118,22 @@ async def test_a_namesake_that_came_between_two_tries_of_the_first_list_stays(se
             "a": "second",
             "b": "other",
         }
+
+
+async def test_a_class_that_was_made_anew_before_a_list_showed_the_one_that_we_made_stays(
+    server: ApiServer,
+) -> None:
+    """A layout's class, as the answer to our write has shown it; `kubectl replace --force` while its watch was interrupted."""
+    async with reflecting(server, CLASSES) as snapshot:
+        await server.hang(CLASSES)
+        snapshot.observe(CLASSES, "MODIFIED", server.put(CLASSES, a_class("made", "ours")))
+        server.drop(CLASSES, "made")
+        server.put(CLASSES, a_class("made", "theirs"))
+        server.end_watches()
+
+        async def uids() -> set[str]:
+            return {each.uid for each in snapshot.classes.values()}
+
+        await eventually(uids, lambda found: found == {"theirs"})
+        assert "made" in snapshot.managed.policies
+        assert {name: each.uid for name, each in snapshot.state.classes.items()} == {"made": "theirs"}

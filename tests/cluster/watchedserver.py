@@ -1,9 +1,10 @@
-"""A server whose kinds are watched one by one: what a snapshot hears of it may be late, listed anew, answered ahead or restored from a backup."""
+"""A server whose kinds are watched one by one: what a snapshot hears of it may be late, listed anew, answered ahead or late, or restored from a backup."""
 
 import copy
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from random import Random
 
 from apportion.cluster.kinds import OBSERVED, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, ResourceKind
 from apportion.cluster.reflector.reported import Reported
@@ -26,6 +27,8 @@ class WatchedServer:
         self._made = 0
         self.objects: defaultdict[ResourceKind, dict[Key, Json]] = defaultdict(dict)
         self._untold: defaultdict[ResourceKind, list[tuple[str, Json]]] = defaultdict(list)
+        self._answers: list[tuple[ResourceKind, Json]] = []
+        """To writes, that are still under way."""
         self._observed: Counter[ResourceKind] = Counter()
         self._versions: dict[str, int] = {}
         """What was told last of each object, by UID."""
@@ -64,9 +67,17 @@ class WatchedServer:
         del self._untold[kind][:most]
 
     def answer(self, kind: ResourceKind, key: Key) -> None:
-        """Answer a write with the object as it is now, whatever the watch has shown."""
+        """Answer a write with the object as it is now; whatever the watch shows first, the answer arrives when `deliver` says so."""
         if key in self.objects[kind]:
-            self._snapshot.observe(kind, "MODIFIED", copy.deepcopy(self.objects[kind][key]))
+            self._answers.append((kind, copy.deepcopy(self.objects[kind][key])))
+
+    def deliver(self, rng: Random) -> bool:
+        """Let one of the answers arrive; says whether there was one."""
+        if not self._answers:
+            return False
+        kind, raw = self._answers.pop(rng.randrange(len(self._answers)))
+        self._snapshot.observe(kind, "MODIFIED", raw)
+        return True
 
     def list(self, kind: ResourceKind, *, restored: bool = False) -> None:
         """Show a kind as a list does after a watch that broke: what vanished, and what changed since it was told."""
@@ -89,6 +100,7 @@ class WatchedServer:
         """Return to a former state, which is listed."""
         self._version, objects = backup
         self.objects = defaultdict(dict, copy.deepcopy(dict(objects)))
+        self._answers.clear()  # with the connections
         for kind in KINDS:
             self.list(kind, restored=True)
 

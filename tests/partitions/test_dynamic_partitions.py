@@ -114,7 +114,7 @@ def test_a_wiped_slice_does_not_cost_a_claim_its_partition() -> None:
     card.world.allocate(card.world.claim("c"), "n1", FIRST)
     card.carry_out()
     for found in list(card.world.snapshot.slices.values()):
-        card.world.gone(SLICES, {"metadata": {"uid": found.uid}})
+        card.world.gone(SLICES, {"metadata": {"uid": found.uid, "name": found.name}})
     assert card.actions() == []
 
 

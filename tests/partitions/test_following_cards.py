@@ -41,7 +41,7 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
     for node in NODES:
         world.node(node)
         world.card(node)
-    claims: dict[int, Any] = {slot: {"metadata": {"uid": f"claim-{slot}"}} for slot in range(4)}
+    claims: dict[int, Any] = {slot: _unseen(slot, "first") for slot in range(4)}
     followed = DynamicPartitions(world.clock)
     for kind, *what in steps:
         match kind:
@@ -50,7 +50,7 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
                 world.allocate(claims[what[0]], what[1], what[2])
             case "end":
                 world.gone(CLAIMS, claims[what[0]])
-                claims[what[0]] = {"metadata": {"uid": f"claim-{world.version}-{what[0]}"}}
+                claims[what[0]] = _unseen(what[0], str(world.version))
             case "carry out":
                 _carry_out(world, followed.actions(world.snapshot))
             case "idle" | "fail":
@@ -115,6 +115,11 @@ def test_a_warm_partition_goes_where_room_came_while_none_was_missing() -> None:
 
 def _names(actions: list[Action]) -> list[str]:
     return sorted(f"{action!r}" for action in actions)
+
+
+def _unseen(slot: int, uid: str) -> dict[str, Any]:
+    """Return a claim that was not observed yet."""
+    return {"metadata": {"namespace": "team", "name": f"c{slot}", "uid": f"claim-{uid}-{slot}"}}
 
 
 def _carry_out(world: ObservedCluster, actions: list[Action]) -> None:

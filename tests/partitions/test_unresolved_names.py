@@ -129,7 +129,7 @@ def test_what_is_published_is_followed() -> None:
         assert resolved(world) == ("True", "Valid", "")
     for piece in [*world.snapshot.slices.values()]:
         assert resolved(world) == ("True", "Valid", "")
-        world.gone(SLICES, {"metadata": {"uid": piece.uid}})
+        world.gone(SLICES, {"metadata": {"uid": piece.uid, "name": piece.name}})
     assert resolved(world)[1] == "NotPublished"
     assert not world.snapshot.devices.names.attributes
 

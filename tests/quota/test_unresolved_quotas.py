@@ -142,7 +142,7 @@ async def test_what_is_published_is_followed(silent: Client) -> None:
     made.world.gone(SLICES, found)
     assert made.said()[0] == "False"
     for piece in [*made.world.snapshot.slices.values()]:
-        made.world.gone(SLICES, {"metadata": {"uid": piece.uid}})
+        made.world.gone(SLICES, {"metadata": {"uid": piece.uid, "name": piece.name}})
     names = made.world.snapshot.devices.names
     assert not names.models
     assert not names.amounts

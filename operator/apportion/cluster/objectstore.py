@@ -1,7 +1,8 @@
 """ObjectStore: every observed object, parsed, in its newest version.
 
 In: raw objects as watches deliver them, in any order, again and again. Out: what each event changed. Objects are known
-by UID, so that a late DELETED of an old object cannot erase a new one of the same name. A version in which nothing differs
+by UID, so that a late DELETED of an old object cannot erase a new one of the same name. A server has one object of a name at a time:
+what a list or watch adds replaces a namesake, and no answer to a write does, which may be late. A version in which nothing differs
 that is read (a heartbeat, a condition, our own write that the watch repeats) changes nothing: the object of before stays, because
 who waits is known by it. An object that cannot be read is
 remembered as broken; so much of it counts that its devices stay taken and its classes stay shut (`unreadable`).
@@ -10,7 +11,7 @@ remembered as broken; so much of it counts that its devices stay taken and its c
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -36,6 +37,7 @@ from apportion.errors import BrokenInput
 
 _log = structlog.get_logger()
 _REMEMBERED = 20_000
+_ADDITIONS: Final = frozenset({"ADDED", "RESTORED"})
 Raw = Mapping[str, Any]
 
 _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
@@ -78,6 +80,8 @@ class ObjectStore:
         self.broken: dict[str, BrokenObject] = {}
         """By UID."""
         self._objects: dict[ResourceKind, dict[str, Any]] = {kind: {} for kind in _READERS}
+        self._names: dict[ResourceKind, dict[tuple[str, str], str]] = {kind: {} for kind in _READERS}
+        """UIDs by namespace and name."""
         self._versions: dict[str, int] = {}
         self._answered: dict[ResourceKind, dict[str, Raw]] = {kind: {} for kind in _READERS}
         """Metadata of objects, by UID, that only the answer to a write of our own has shown yet."""
@@ -88,6 +92,17 @@ class ObjectStore:
         """Return the readable objects of a kind, by UID; it is always the same dict."""
         return self._objects[kind]
 
+    def named(self, kind: ResourceKind, name: str, namespace: str = "") -> str | None:
+        """Return the UID of the object of this name; None: there is none."""
+        return self._names[kind].get((namespace, name))
+
+    def replaced(self, kind: ResourceKind, change: str, raw: Raw) -> Raw | None:
+        """Return the namesake that is gone when a list or watch adds this object, as its deletion has it; None: there is none."""
+        former = self._names[kind].get(_name(raw["metadata"]))
+        if change not in _ADDITIONS or former in {None, raw["metadata"]["uid"]}:
+            return None
+        return {"metadata": {**raw["metadata"], "uid": former}}
+
     def answered(self, kind: ResourceKind) -> list[Raw]:
         """Return the metadata of the objects that no list or watch has added: only the answer to a write of our own has shown them."""
         return [*self._answered[kind].values()]
@@ -96,33 +111,39 @@ class ObjectStore:
         """Take in one event; returns the object before and after it, None each where there is none; None twice: nothing changed."""
         metadata = raw["metadata"]
         uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
-        objects = self._objects[kind]
+        objects, names, name = self._objects[kind], self._names[kind], _name(metadata)
         if change != "MODIFIED":
             self._answered[kind].pop(uid, None)
         if change == "DELETED":
+            if names.get(name) == uid:
+                del names[name]
             self._versions.pop(uid, None)
             self.broken.pop(uid, None)
             self._gone[uid] = None
             while len(self._gone) > _REMEMBERED:
                 self._gone.popitem(last=False)
             return objects.pop(uid, None), None
-        if change in {"ADDED", "RESTORED"}:
+        if change in _ADDITIONS:
             # A UID comes back in a restored history only; a list or watch that adds it may show a version written since.
             self._gone.pop(uid, None)
         # The answer to our own write, which is no addition, may come after the watch has reported the deletion.
         if change != "RESTORED" and (version < self._versions.get(uid, 0) or uid in self._gone):
             return None, None
         if change == "MODIFIED" and uid not in self._versions:
+            if name in names:
+                # Which of both is there a list or watch says soon.
+                return None, None
             self._answered[kind][uid] = metadata
-        self._versions[uid] = version
+        names[name], self._versions[uid] = uid, version
         try:
             new = _READERS[kind](raw)
         except BrokenInput as error:
             old = objects.pop(uid, None)
             kept = remains(kind, raw, old)
-            namespace, name = metadata.get("namespace", ""), metadata["name"]
-            self.broken[uid] = BrokenObject(kind, namespace, name, uid, error, left_out=kept is None)
-            _log.warning("object.broken", kind=kind.name, name=name, kept=kept is not None, error=str(error))
+            self.broken[uid] = BrokenObject(kind, *name, uid, error, left_out=kept is None)
+            _log.warning(
+                "object.broken", kind=kind.name, name=name[1], kept=kept is not None, error=str(error)
+            )
             if kept is not None:
                 objects[uid] = kept
             return old, kept
@@ -131,3 +152,8 @@ class ObjectStore:
             return None, None
         objects[uid] = new
         return old, new
+
+
+def _name(metadata: Raw) -> tuple[str, str]:
+    """Return namespace and name of an object."""
+    return metadata.get("namespace") or "", metadata["name"]

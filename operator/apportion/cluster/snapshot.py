@@ -89,7 +89,6 @@ class Snapshot:
         self.volumes = VolumeIndex()
         self.quota_index = QuotaIndex(store.of(kinds.QUOTAS))
         self._wake, self._wake_later = wake, wake_later or wake
-        self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing ourselves."""
         self._charges = Charges(state, self.devices)
@@ -97,6 +96,8 @@ class Snapshot:
 
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> None:
         """Take in one watch event: ADDED, MODIFIED, DELETED or RESTORED. Never raises for what the object holds."""
+        if (namesake := self._store.replaced(kind, change, raw)) is not None:
+            self.observe(kind, "DELETED", namesake)
         old, new = self._store.observe(kind, change, raw)
         if old is not None or new is not None:
             self._changed(kind, raw["metadata"]["uid"], old, new)
@@ -107,7 +108,7 @@ class Snapshot:
 
     def node(self, name: str) -> Node | None:
         """Return a node by name."""
-        return self.nodes.get(self._node_uids.get(name, ""))
+        return self.nodes.get(self._store.named(kinds.NODES, name) or "")
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim by name."""
@@ -195,7 +196,7 @@ class Snapshot:
             case kinds.PODS:
                 self._pod_changed(uid, old, new)
             case kinds.NODES:
-                self._node_changed(uid, old, new)
+                self._node_changed(old, new)
                 self.node_epoch += 1
                 self.partition_epoch += 1
                 self.retry_epoch += 1
@@ -280,14 +281,12 @@ class Snapshot:
                     self._host_changed(pod.node)
         self.retry_epoch += self.pod_index.lets_in(old, new)
 
-    def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None:
-            self._node_uids[new.name] = uid
             self.devices.put_node(new.name, exists=True)
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
-        elif old is not None and self._node_uids.get(old.name) == uid:
-            del self._node_uids[old.name]
+        elif old is not None:
             self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
             self.changes.host(old.name)

@@ -62,10 +62,9 @@ class World:
         if kind is None:
             return
         key = key_of(raw)
-        # What was deleted comes back under its UID only as restored.
-        change = "MODIFIED" if key in self.objects else "RESTORED"
         self.objects[key] = raw
-        self._take_in(kind, change, _identified(raw, key))
+        # Only as restored it replaces a later version or a namesake, and comes back under its UID after it was deleted.
+        self._take_in(kind, "RESTORED", _identified(raw, key))
 
     def observe(self, kind: ResourceKind, change: str, raw: Json) -> None:
         """Take in one watch event (ADDED, MODIFIED, DELETED, RESTORED); `reserve` must follow before the next question.
