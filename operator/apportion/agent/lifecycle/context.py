@@ -46,9 +46,11 @@ class Timeouts:
     """How long workers wait for what others have to do first. Seconds."""
 
     room: float = 10.0
-    """For room on a card from which no partition is being removed, before the phase is Failed."""
+    """For room on a card from which no partition is about to be removed, before the phase is Failed."""
     idle: float = 60.0
     """The same, while an idle partition is on the card, which the operator may delete to make room."""
+    removal: float = 60.0
+    """For the room of a partition that is being removed, from when the driver first refused to."""
     first_retry: float = 0.1
     last_retry: float = 2.0
     """Between tries while waiting; doubled from first to last."""

@@ -12,6 +12,7 @@ import structlog
 from apportion.agent.devices.values import LivePartition
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import Live, lost_compute_instance, on_another_card
+from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.contract import AGENT_FINALIZER
@@ -69,6 +70,11 @@ async def _removed(context: AgentContext, row: PartitionRow, live: Live) -> Part
         # Partitions of claims are not in the slices: allocations count them.
         context.slices_changed()
     return None
+
+
+def is_leaving(context: AgentContext, partition: Partition) -> bool:
+    """Say whether a partition is being deleted and can be removed: a claim that has it prepared may keep it for days."""
+    return is_deleting(partition) and not context.users(partition.metadata.uid)
 
 
 def _is_ours(context: AgentContext, row: PartitionRow, found: LivePartition, *, begun: bool) -> bool:

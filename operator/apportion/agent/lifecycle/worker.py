@@ -15,7 +15,7 @@ from apportion.agent.devices.values import Card, LivePartition, PartitionPlace
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut, row_from_hardware
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
-from apportion.agent.lifecycle.release import release, remove_finalizer
+from apportion.agent.lifecycle.release import is_leaving, release, remove_finalizer
 from apportion.agent.lifecycle.report import PartitionOutcome, as_asked, report
 from apportion.agent.lifecycle.waits import Wait, holder_of
 from apportion.agent.rows import PartitionRow, Step
@@ -266,16 +266,20 @@ class CardWorker:
         return self._live
 
     def _may_wait(self, partition: Partition) -> bool:
-        """Say whether to wait for room: another partition is being deleted, or the timeout for room has not ended."""
-        context = self._context
-        wait = self._waits.get(partition.metadata.uid)
-        waited = context.clock() - wait.since if wait is not None else 0.0
+        """Say whether to wait for room: another partition is about to go, or the timeout for room has not ended."""
+        context, timeouts = self._context, self._context.timeouts
         here = context.desired.of(self.card)
-        others = [other for uid, other in here.items() if uid != partition.metadata.uid]
-        if any(is_deleting(other) for other in others):
+        others = {uid: other for uid, other in here.items() if uid != partition.metadata.uid}
+        leaving = (uid for uid, other in others.items() if is_leaving(context, other))
+        if any(self._waited(uid) < timeouts.removal for uid in leaving):
             return True
-        idle = any(other.spec.holder is None for other in others)
-        return waited < (context.timeouts.idle if idle else context.timeouts.room)
+        idle = any(other.spec.holder is None for other in others.values())
+        return self._waited(partition.metadata.uid) < (timeouts.idle if idle else timeouts.room)
+
+    def _waited(self, uid: str) -> float:
+        """Return for how many seconds the cut or the removal of a partition has been refused."""
+        wait = self._waits.get(uid)
+        return self._context.clock() - wait.since if wait is not None else 0.0
 
     def _note_unsupported(self, partition: Partition, outcome: PartitionOutcome) -> None:
         """Have the slices taint devices that the driver refuses as unsupported, and untaint one that could be made."""
