@@ -16,7 +16,7 @@ from apportion.errors import BrokenInput
 from tests.shared import SHARED
 
 FILE = SHARED / "conformance" / "allocator.json"
-OPTIONAL = ("DerivedAttributes", "OptionalNodeOperations")
+OPTIONAL = ("DerivedAttributes",)
 
 Answer = dict[str, Any]
 

@@ -20,8 +20,7 @@ FEATURES = {
     "PrioritizedList": True,
     "ListTypeAttributes": True,
     "CompatibilityGroups": True,
-    "DerivedAttributes": False,
-    "OptionalNodeOperations": False,
+    "OptionalNodeOperations": True,
 }
 DRIVERS = ("driver-a", "driver-b")
 NUMA, RING = "shared.example.com/numa", "shared.example.com/ring"

@@ -7,6 +7,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.explain.render import render
 from apportion.allocator.state import State
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
@@ -86,6 +87,11 @@ def test_a_device_that_consumes_less_than_nothing_of_a_counter_gives_none_back()
     assert len(served(state, 9, kind="part")) == 2
     (finding,) = state.findings()
     assert finding.field == "spec.devices[1].consumesCounters[0].counters[units].value"
+    refused = allocate(cluster(*pieces), Demand((claim("c", device_request(kind="odd")),)))
+    assert isinstance(refused, Refusal)
+    assert "never allocated there: consumesCounters[0].counters[units].value: -2 is negative" in render(
+        refused.explanation
+    )
 
 
 def test_a_counter_below_zero_serves_nobody() -> None:

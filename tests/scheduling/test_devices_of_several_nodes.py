@@ -1,7 +1,8 @@
 """Devices that several nodes reach, such as those of a network: who has one is in nobody's way, and counts as any other."""
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, NODES
+from apportion.dra.node import OPTIONAL_NODE_OPERATIONS
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.lookingfornodes import H200, shown, waits
 from tests.scheduling.queued import fleet
@@ -80,6 +81,23 @@ async def test_where_kube_scheduler_finds_no_room_for_who_has_such_a_device_the_
         "a-stuck": False,
         "other": True,
     }
+
+
+async def test_a_pod_goes_where_kubelet_leaves_out_what_its_allocation_says(unanswered: Client) -> None:
+    """Its other claim has a device of every node with `skipNodeOperations`: kube-scheduler lets it only go where kubelet declares that."""
+    world = fleet(dict.fromkeys(("n1", "n2", "n3"), ("h100", 1)))
+    declaring = world.seen[NODES, "", "n2"]
+    declaring["status"]["declaredFeatures"] = [OPTIONAL_NODE_OPERATIONS]
+    world.see(NODES, declaring)
+    reached_by_all(world)
+    shared = world.claim("shared")
+    has_it(world, shared, alone=True)
+    shared["status"]["allocation"]["devices"]["results"][0]["skipNodeOperations"] = ["*"]
+    world.see(CLAIMS, shared)
+    world.claim("own")
+    world.pod("p", "own", "shared")
+    world.cycle(unanswered).once()
+    assert world.places()["own"] == "n2"
 
 
 def devices(world: ObservedCluster, name: str) -> list[str]:

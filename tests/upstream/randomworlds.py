@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from apportion.dra.node import OPTIONAL_NODE_OPERATIONS
 from tests.allocator.randomworlds import FEATURES, GROUPS
 
 Raw = dict[str, Any]
@@ -73,7 +74,10 @@ class _Maker:
         ]
         return {
             "features": FEATURES | {"ListTypeAttributes": self._lists},
-            "node": {"metadata": {"name": "node-1", "labels": {"zone": "z1"}}},
+            "node": {
+                "metadata": {"name": "node-1", "labels": {"zone": "z1"}},
+                "status": {"declaredFeatures": [OPTIONAL_NODE_OPERATIONS] if self._once(2) else []},
+            },
             "classes": [self._class(name) for name in ("any", *DRIVERS)],
             "slices": slices,
             "claims": [self._claim(index) for index in range(self._random.randint(1, 2))],
@@ -131,6 +135,8 @@ class _Maker:
         count = len(parts) + counted + self._once(60)
         pool = {"name": name, "generation": 2, "resourceSliceCount": count}
         base = {"driver": driver, "pool": pool, **where}
+        if self._once(8):
+            base["skipNodeOperations"] = ["*"]
         found = [
             {"metadata": {"name": f"{driver}-{name}-{index}"}, "spec": base | {"devices": part}}
             for index, part in enumerate(parts)
@@ -296,4 +302,7 @@ class _Maker:
             row["capacity"] = {"requests": {"memory": random.choice(["1", "2", "3", "1500m"])}}
         if admin:
             row["adminAccess"] = True
+        if self._once(60):
+            derived = {"name": "shared.example.com/numa", "expression": "1"}
+            row["derivedAttributes"] = [derived]
         return row

@@ -6,7 +6,6 @@ In: the picks on one node. Out: one Allocation per claim, as kube-scheduler woul
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.capacity import charge
@@ -72,7 +71,6 @@ def _results(
     request: Request
     label, plain = "", False
     binds = view.features.device_binding_and_status
-    optional = view.features.optional_node_operations
     kept = view.results
     for pick in picks:
         index = pick.device
@@ -102,16 +100,12 @@ def _results(
             consumed,
             device.binding_conditions if binds else (),
             device.binding_failure_conditions if binds else (),
-            _skips(view.piece_of(index).extra) if optional else (),
+            view.piece_of(index).skip_node_operations,
         )
         if plain and not shared:
             kept[index, label] = made
         results.append(made)
     return tuple(results)
-
-
-def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(extra.get("skipNodeOperations") or ())
 
 
 _NOTHING: Mapping[str, Quantity] = {}

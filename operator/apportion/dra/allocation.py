@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from apportion.dra import consumedcounters, reading
 from apportion.dra.consumedcounters import CounterAmounts
 from apportion.dra.device import DeviceId
+from apportion.dra.node import OPTIONAL_NODE_OPERATIONS, Node
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json
 from apportion.dra.selection import NodeSelector
@@ -130,6 +131,21 @@ class Allocation(NamedTuple):
     def node(self) -> str | None:
         """The node's name, when the devices are local to one."""
         return self.node_selector.only_name if self.node_selector else None
+
+    @property
+    def _skips(self) -> bool:
+        return any(result.skip_node_operations for result in self.results)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether its devices can be used on every node, whatever that is."""
+        return self.node_selector is None and not self._skips
+
+    def allows(self, node: Node) -> bool:
+        """Say whether its devices can be used on a node: the selector matches, and kubelet leaves out what `skipNodeOperations` says."""
+        if self.node_selector is not None and not self.node_selector.matches(node.name, node.labels):
+            return False
+        return OPTIONAL_NODE_OPERATIONS in node.declared_features or not self._skips
 
     def keeps(self, before: "Allocation") -> bool:
         """Say whether all devices and shares of an allocation are in this one, too."""

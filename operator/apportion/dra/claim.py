@@ -34,6 +34,8 @@ class Request:
     """Requested amounts of consumable capacity, by capacity name."""
     unknown_selector: bool = False
     """A selector of another kind than CEL is present; no device satisfies it."""
+    derived: bool = False
+    """It has `derivedAttributes` (KEP-6080, alpha in 1.37), which hide published ones of their names from constraints; no device satisfies it."""
     at: str = ""
     """Path of the request inside the claim, for error messages."""
 
@@ -242,5 +244,6 @@ def _request(raw: Json, name: str, at: str) -> Request:
         tolerations_as_written=tuple(dict(row) for _, row in reading.rows(raw, "tolerations", at=at)),
         capacity={name: Quantity.parse(amount) for name, amount in wanted.items()},
         unknown_selector=unknown,
+        derived=bool([*reading.rows(raw, "derivedAttributes", at=at)]),
         at=at,
     )

@@ -9,6 +9,9 @@ from apportion.dra.reading import Json
 from apportion.dra.taint import Taint
 from apportion.errors import BrokenInput
 
+OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+"""Declared by a kubelet that leaves out what `skipNodeOperations` of an allocation says (KEP-5945, alpha in 1.37)."""
+
 Resources = Mapping[str, int]
 """Amounts by resource name: cpu in thousandths of a core, everything else in its own unit, rounded up."""
 

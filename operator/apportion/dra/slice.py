@@ -1,6 +1,6 @@
 """A ResourceSlice: devices, or the counters that devices of the same pool share (resource.k8s.io/v1)."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from apportion.dra import reading
@@ -48,8 +48,8 @@ class Slice:
     counter_sets: tuple[CounterSet, ...] = ()
     unread: bool = False
     """Whether its devices and counters cannot be read: there is more in its pool than is known."""
-    extra: dict[str, object] = field(default_factory=dict)
-    """Spec fields of optional API features, undecoded (skipNodeOperations and the like)."""
+    skip_node_operations: tuple[str, ...] = ()
+    """What kubelet leaves out for claims with its devices (alpha in 1.37): `*`, NodePrepareResources, NodeUnprepareResources."""
 
     @classmethod
     def from_json(cls, raw: Json) -> "Slice":
@@ -67,7 +67,7 @@ class Slice:
                 CounterSet(reading.text(row, "name", at=path), _COUNTERS.read(row, path, counters_from_json))
                 for path, row in reading.rows(spec, "sharedCounters", at="spec")
             ),
-            extra={key: value for key, value in spec.items() if key not in _KNOWN},
+            skip_node_operations=reading.words(spec, "skipNodeOperations", at="spec"),
         )
 
     @classmethod
@@ -89,16 +89,3 @@ class Slice:
 
 
 _COUNTERS: Sharing[tuple[tuple[str, Quantity], ...]] = Sharing()
-
-_KNOWN = frozenset(
-    [
-        "driver",
-        "pool",
-        "nodeName",
-        "allNodes",
-        "nodeSelector",
-        "perDeviceNodeSelection",
-        "devices",
-        "sharedCounters",
-    ]
-)

@@ -263,10 +263,9 @@ class Candidates:
                 allowed = self._conditioned(pod, allowed, capacity, reasons, goes, pods[:number])
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
-            selector = allocation.node_selector if allocation else None
-            if selector is not None:
+            if allocation is not None and not allocation.everywhere:
                 nodes = capacity.nodes
-                allowed = frozenset(name for name in allowed if selector.matches(name, nodes[name].labels))
+                allowed = frozenset(name for name in allowed if allocation.allows(nodes[name]))
                 if not allowed:
                     reasons[f"claim {claim.key} is allocated elsewhere"] = len(nodes)
         for claim in demand.claims:

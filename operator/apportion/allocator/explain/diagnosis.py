@@ -17,6 +17,7 @@ from apportion.allocator.explain.explanation import (
     Step,
 )
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.node.template import why_unusable
 from apportion.allocator.rules.pools import amount
 from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery, NodeError
 from apportion.allocator.search.candidates import Candidates, candidate_rows
@@ -70,7 +71,7 @@ class Funnel:
 def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
     """Return the devices of a node that pass each check for one alternative."""
     matching, _ = view.selected(alternative, state.selectors)
-    # Devices that consume counters while the feature is off are refused with the counters, like upstream.
+    # Devices that are never allocated there are refused with the counters, like upstream those that consume some while the feature is off.
     unusable = matching & ~view.base
     untainted = matching & view.tolerating(alternative.tolerations) | unusable
     unheld = untainted if alternative.admin else untainted & ~view.exclusive
@@ -80,12 +81,13 @@ def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
             taken = view.charge(index, alternative)
             if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken):
                 roomy &= ~(1 << index)
-    return Funnel(matching, untainted, unheld, roomy, roomy & (view.base if alternative.admin else view.fit))
+    free = roomy & view.base & (-1 if alternative.admin else view.fit)
+    return Funnel(matching, untainted, unheld, roomy, free)
 
 
 def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
     """Return what the node lacks first."""
-    if not view.base:
+    if not view.template.visible:
         return Diagnosis("nothing")
     funnels: dict[Alternative, Funnel] = {}
     for number, slot in enumerate(named.query.slots):
@@ -160,6 +162,7 @@ def _report(
         taints=_taints(view, alternative, found.matching & ~found.untainted),
         holders=_holders(state, view, found),
         shortages=_shortages(view, found.roomy & ~found.free),
+        unusable=_unusable(view, found.roomy & ~found.free & ~view.base),
     )
 
 
@@ -205,6 +208,13 @@ def _shortages(view: NodeView, short: int) -> tuple[Shortage, ...]:
             counts[name] += 1
             least[name] = min(missing, least.get(name, missing))
     return tuple(Shortage(name, amount(least[name]), count) for name, count in counts.most_common(LISTED))
+
+
+def _unusable(view: NodeView, refused: int) -> tuple[tuple[str, int], ...]:
+    counts = Counter(
+        why_unusable(view.piece_of(index), view.devices[index], view.node) for index in bits(refused)
+    )
+    return tuple(counts.most_common(LISTED))
 
 
 def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:

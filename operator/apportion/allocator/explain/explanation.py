@@ -69,6 +69,8 @@ class RequestReport:
     holders: tuple[str, ...] = ()
     """Some holders of matching devices, or of the counters of matching devices."""
     shortages: tuple[Shortage, ...] = ()
+    unusable: tuple[tuple[str, int], ...] = ()
+    """Why matching devices are never allocated there, each reason with its number of devices."""
 
 
 @dataclass(frozen=True, slots=True)

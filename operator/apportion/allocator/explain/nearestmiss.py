@@ -7,6 +7,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.explain.diagnosis import Diagnosis, funnel, selectors_of, shortages
 from apportion.allocator.explain.explanation import ConstraintReport, NearestMiss
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.node.template import why_unusable
 from apportion.allocator.rules.pools import amount
 from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery
 from apportion.allocator.rules.selectors import SelectorResults
@@ -94,7 +95,7 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
     elif not view.roomy(index, taken):
         found.append("its capacity left does not suffice for the requested amounts")
     if not view.base >> index & 1:
-        found.append("it consumes counters, and the feature DRAPartitionableDevices is off")
+        found.append(why_unusable(view.piece_of(index), device, view.node))
     if not alternative.admin:
         found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
         if not view.compatible(index):

@@ -80,8 +80,13 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
             blame = f"{request.roomy} with enough capacity left{_held(request)}"
         case "counters":
             shortages = _some(
-                f"{short.counter} short of at least {short.missing} on {short.devices}"
-                for short in request.shortages
+                (
+                    *(
+                        f"{short.counter} short of at least {short.missing} on {short.devices}"
+                        for short in request.shortages
+                    ),
+                    *(f"{count} never allocated there: {why}" for why, count in request.unusable),
+                )
             )
             # Where the counters suffice, the devices in use on them are of other compatibility groups.
             short_of = f" ({shortages or 'what is in use is of other compatibility groups'})"

@@ -11,10 +11,12 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes, compatibility_groups
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
+from apportion.allocator.rules.negatives import negative
+from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches, skippable
 from apportion.allocator.rules.slices import SliceView
 from apportion.dra.consumedcounters import GROUPS, CounterAmounts
 from apportion.dra.device import Device
+from apportion.dra.node import OPTIONAL_NODE_OPERATIONS
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
 
@@ -28,6 +30,8 @@ class SliceOnNode(NamedTuple):
     view: SliceView
     visible: int
     """Bit per device that is available on the node."""
+    usable: int
+    """Bit per device that may be allocated there."""
 
 
 class PoolOnNode(NamedTuple):
@@ -44,16 +48,16 @@ def pool_on_node(
     pool: PoolView, views: Callable[[Slice], SliceView], node: NodeInfo, features: Features
 ) -> PoolOnNode:
     """Return a pool with its devices for a node. `views`: returns the view of a slice."""
-    rows = [SliceOnNode(view, _visible(view, node, features)) for view in map(views, pool.slices)]
+    rows = []
+    for view in map(views, pool.slices):
+        visible = _visible(view, node, features)
+        rows.append(SliceOnNode(view, visible, _usable(view, visible, node, features)))
     return PoolOnNode(pool.id.driver, pool.binds, tuple(rows), pool.counters or {})
 
 
 def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
     """Return the devices that are available on the node."""
     piece = view.slice
-    skips = features.optional_node_operations and piece.extra.get("skipNodeOperations")
-    if skips and "DRAOptionalNodeOperations" not in node.declared:
-        return 0
     mask = (1 << len(piece.devices)) - 1
     if not features.device_binding_and_status:
         mask &= ~view.template.binding
@@ -62,6 +66,23 @@ def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
             if not reaches(piece, device, node):
                 mask &= ~(1 << index)
     return mask
+
+
+def _usable(view: SliceView, visible: int, node: NodeInfo, features: Features) -> int:
+    """Return which of the visible devices may be allocated on the node. Upstream evaluates selectors on the others, too."""
+    if not skippable(view.slice, node):
+        return 0
+    usable = visible & ~view.template.closed
+    return usable if features.partitionable_devices else usable & ~view.template.consuming
+
+
+def why_unusable(piece: Slice, device: Device, node: NodeInfo) -> str:
+    """Return why a device that is visible on the node is never allocated there (`_usable`)."""
+    if not skippable(piece, node):
+        return f"its slice has skipNodeOperations, and status.declaredFeatures of the node has no {OPTIONAL_NODE_OPERATIONS}"
+    if below := negative(device):
+        return f"{below} is negative"
+    return "it consumes counters, and the feature DRAPartitionableDevices is off"
 
 
 class NodeTemplate:
@@ -110,16 +131,12 @@ class NodeTemplate:
         """(group, positions of the compatibility groups) by pool and counter set, where a device of the pool names groups."""
         for number, pool in enumerate(pools):
             start = len(devices)
-            for piece, visible in pool.slices:
+            for piece, visible, usable in pool.slices:
                 offset = len(devices)
                 devices += piece.slice.devices
                 slice_of += [len(rows)] * len(piece.slice.devices)
                 rows.append((number, offset, visible))
                 template = piece.template
-                # Upstream evaluates selectors on a device that consumes counters before it refuses it.
-                usable = visible & ~template.closed
-                if not features.partitionable_devices:
-                    usable &= ~template.consuming
                 self.visible |= visible << offset
                 self.base |= usable << offset
                 if features.consumable_capacity:
@@ -229,7 +246,7 @@ class NodeTemplates:
                 (
                     pool.driver,
                     pool.binds,
-                    tuple([(row.view.template, row.visible) for row in pool.slices]),
+                    tuple([(row.view.template, row.visible, row.usable) for row in pool.slices]),
                     tuple(pool.counters.items()),
                 )
                 for pool in pools

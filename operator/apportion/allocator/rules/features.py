@@ -29,10 +29,6 @@ class Features:
     """DRAListTypeAttributes. Always on: where the cluster's gate is off, no slice has lists."""
     compatibility_groups: bool = True
     """DRADeviceCompatibilityGroups. Always on: where the cluster's gate is off, no slice has groups."""
-    derived_attributes: bool = False
-    """DRADerivedAttributes. Not implemented: devices have no derived attributes."""
-    optional_node_operations: bool = False
-    """DRAOptionalNodeOperations."""
 
     @classmethod
     def of(cls, version: tuple[int, int]) -> "Features":

@@ -11,6 +11,7 @@ from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
 from apportion.dra.consumedcounters import GROUPS, CounterAmounts, groups_entry
 from apportion.dra.device import Device
+from apportion.dra.node import OPTIONAL_NODE_OPERATIONS
 from apportion.dra.quantity import NANO, Quantity
 from apportion.dra.slice import PoolId, Slice
 
@@ -96,6 +97,14 @@ def reaches(piece: Slice, device: Device, node: NodeInfo) -> bool:
     if not piece.availability.per_device:
         return True
     return device.availability is not None and device.availability.covers(node.name, node.labels)
+
+
+def skippable(piece: Slice, node: NodeInfo) -> bool:
+    """Say whether the node's kubelet leaves out what the slice says (`skipNodeOperations`); true where it says nothing.
+
+    Elsewhere the slice's devices match, and are not allocated (upstream's `allocateDevice`).
+    """
+    return not piece.skip_node_operations or OPTIONAL_NODE_OPERATIONS in node.declared
 
 
 def _known(piece: Slice, features: Features) -> bool:

@@ -93,7 +93,15 @@ def _check_selectors(claims: Sequence[Claim]) -> None:
 
 
 _request_fields = attrgetter(
-    "name", "device_class", "selectors", "mode", "count", "admin_access", "tolerations", "unknown_selector"
+    "name",
+    "device_class",
+    "selectors",
+    "mode",
+    "count",
+    "admin_access",
+    "tolerations",
+    "unknown_selector",
+    "derived",
 )
 
 

@@ -205,13 +205,16 @@ def read_query(
 def _check(
     claim: Claim, slot: RequestSlot, request: Request, classes: Mapping[str, DeviceClass], features: Features
 ) -> DeviceClass:
-    where = f"claim {claim.key}, request {request.name}"
+    where, named = f"claim {claim.key}, request {request.name}", f"{request.at}.deviceClassName"
     if request.capacity and not features.consumable_capacity:
         level = "subrequest" if slot.prioritized else "request"
         raise BrokenInput(
             f"claim {claim.key}, {level} {request.name}: has capacity requests, but the DRAConsumableCapacity feature is"
             " disabled"
         )
+    if request.derived:
+        field = f"{request.at}.derivedAttributes"
+        raise BrokenInput(f"{where}: derived attributes are not known to this version", field=field)
     if request.unknown_selector:
         raise BrokenInput(
             f"{where}: a selector is not CEL; this version knows no other kind", field=request.at
@@ -219,13 +222,10 @@ def _check(
     if request.admin_access and not features.admin_access:
         raise BrokenInput(f"{where}: admin access is requested, but the feature is disabled")
     if not request.device_class:
-        raise BrokenInput(f"{where}: missing device class name", field=f"{request.at}.deviceClassName")
+        raise BrokenInput(f"{where}: missing device class name", field=named)
     found = classes.get(request.device_class)
     if found is None:
-        raise BrokenInput(
-            f"{where}: device class {request.device_class} does not exist",
-            field=f"{request.at}.deviceClassName",
-        )
+        raise BrokenInput(f"{where}: device class {request.device_class} does not exist", field=named)
     if found.unknown_selector:
         raise BrokenInput(f"class {found.name}: a selector is not CEL; this version knows no other kind")
     if request.mode not in {"ExactCount", "All"}:
