@@ -68,3 +68,13 @@ def test_an_amount_is_asked_for_by_the_declared_name(asked: str, got: list[str])
         device("full", capacity={FULL: {"value": "1"}}, allowMultipleAllocations=True),
     ]
     assert served(*rows, capacity={"requests": {asked: "1"}}) == got
+
+
+def test_devices_that_differ_in_the_qualified_amount_share_no_result_of_a_selector() -> None:
+    """Results are kept by what a selector reads, and of both names it reads the qualified one."""
+    rows = [
+        device(name, capacity={"m": {"value": "1"}, FULL: {"value": value}})
+        for name, value in (("a", "2"), ("b", "3"))
+    ]
+    selector = {"cel": {"expression": f'device.capacity["{GPU}"].m.compareTo(quantity("3")) == 0'}}
+    assert served(*rows, selectors=[selector]) == ["b"]

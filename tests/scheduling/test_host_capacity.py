@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.dra.pod import Pod
+from apportion.dra.taint import Taint, Toleration
 from apportion.scheduling.hostcapacity import HostCapacity
 from tests.scheduling.hosts import fits, node, pod
 
@@ -53,6 +54,34 @@ def test_the_largest_init_container_counts_beside_sidecars() -> None:
     assert not fits(HostCapacity([node("n")]), pod(initContainers=[big]))
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1500m"}}}
     assert not fits(HostCapacity([node("n")]), pod(initContainers=[sidecar]))
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "found", "tolerated"),
+    [
+        ("Gt", "950", "990", True),
+        ("Gt", "950", "950", False),
+        ("Gt", "950", "1000", True),
+        ("Lt", "0", "-7", True),
+        ("Lt", "950", "990", False),
+        ("Gt", "0950", "990", False),
+        ("Gt", "950", "+990", False),
+        ("Gt", "0", str(2**63 - 1), True),
+        ("Gt", "0", str(2**63), False),
+        ("Gt", "0", "high", False),
+        ("Lt", "1", "", False),
+    ],
+)
+def test_a_pods_toleration_compares_numbers(
+    operator: str, value: str, found: str, *, tolerated: bool
+) -> None:
+    """Operators Gt and Lt (core/v1 toleration.go `compareNumericValues`); tolerations of devices have none of them."""
+    tainted = HostCapacity(
+        [node("n", spec={"taints": [{"key": "sla", "effect": "NoSchedule", "value": found}]})]
+    )
+    raw = {"key": "sla", "operator": operator, "value": value}
+    assert fits(tainted, pod(tolerations=[raw])) == tolerated
+    assert not Toleration.from_json(raw).tolerates(Taint("sla", "NoSchedule", found))
 
 
 def test_a_taint_rules_a_node_out_unless_it_is_tolerated() -> None:

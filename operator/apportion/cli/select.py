@@ -91,9 +91,7 @@ def _device(row: Mapping[str, Any]) -> Device:
     raw = {"name": "device", **{key: value for key, value in row.items() if value is not None}}
     device = Device.from_json(raw, driver=driver, pool="")
     if device.unsupported:
-        raise BrokenInput(
-            f"CEL runtime error: attribute {device.unsupported[0]}: unsupported attribute value"
-        )
+        raise BrokenInput(f"CEL runtime error: attribute {device.unsupported[0]}")
     return device
 
 

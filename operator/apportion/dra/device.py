@@ -10,7 +10,7 @@ from apportion.dra import reading
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Availability
-from apportion.dra.semver import Semver
+from apportion.dra.semver import UNBOUNDED, Semver
 from apportion.dra.taint import Taint
 from apportion.errors import BrokenInput
 
@@ -58,7 +58,7 @@ class Device:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """By fully qualified name; an unqualified one is filed under the driver's (API `QualifiedName`)."""
     unsupported: tuple[str, ...] = ()
-    """Names of attributes, as in the slice, whose type this version does not know: selectors fail on the device."""
+    """Attributes that selectors cannot read, each as `NAME: REASON` with its name in the slice: all selectors fail on the device, as upstream."""
     capacity: Mapping[str, Capacity] = field(default_factory=dict)
     """By the name in the slice; `qualify` gives the full one."""
     consumes: tuple[CounterConsumption, ...] = ()
@@ -176,10 +176,13 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
         else:
             value = _attribute(entry, f"{at}.attributes[{name}]")
         if value is None:
-            unsupported.append(name)
+            unsupported.append(f"{name}: unsupported attribute value")
             attributes.pop(qualify(name, driver), None)
         else:
             attributes[qualify(name, driver)] = value
+            if not _bounded(value):
+                # Constraints compare its text.
+                unsupported.append(f"{name}: parse semantic version: {UNBOUNDED}")
     return attributes, tuple(unsupported)
 
 
@@ -272,9 +275,16 @@ def _attribute(raw: Any, at: str) -> Attribute | None:
     return None
 
 
+def _bounded(value: Attribute) -> bool:
+    """Say whether no version of the value has a number that selectors cannot read."""
+    if isinstance(value, tuple):
+        return all(map(_bounded, value))
+    return not isinstance(value, Semver) or value.bounded
+
+
 def _version(raw: str, at: str) -> Semver:
     try:
-        return Semver.parse(raw)
+        return Semver.of_any_size(raw)
     except BrokenInput as error:
         raise BrokenInput(error.reason, field=at) from None
 

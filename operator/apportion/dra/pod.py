@@ -17,7 +17,7 @@ from apportion.dra.podrequests import pod_requests
 from apportion.dra.reading import Json, Sharing
 from apportion.dra.runtime import UNDECLARED, Runtime
 from apportion.dra.selection import Term, term_from_json
-from apportion.dra.taint import Toleration
+from apportion.dra.taint import PodToleration, Toleration
 
 NO_RELATIONS = PodRelations()
 OWN_DOMAIN = "apportion.dev/"
@@ -136,7 +136,8 @@ class Pod:
             node_selector=dict(reading.table(spec, "nodeSelector", at="spec")),
             affinity=_affinity(spec),
             tolerations=tuple(
-                Toleration.from_json(row, path) for path, row in reading.rows(spec, "tolerations", at="spec")
+                PodToleration.from_json(row, path)
+                for path, row in reading.rows(spec, "tolerations", at="spec")
             ),
             priority=reading.number(spec, "priority", at="spec", default=0),
             preempts=spec.get("preemptionPolicy") != "Never",

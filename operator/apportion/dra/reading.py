@@ -4,6 +4,7 @@ The API server has validated objects against its own version's schema. A field o
 operator, so every reader checks.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,8 @@ Json = Mapping[str, Any]
 _T = TypeVar("_T")
 _DEEPEST = 100
 """Levels of objects and lists in each other; orjson writes 254."""
+_INT64 = re.compile(r"([+-]?)0*([0-9]{1,19})")
+"""Python reads 1_000, which a label may be, and more; of digits beyond some thousand it reads none."""
 _MOST_SHARED = 65536
 """Parts that one `Sharing` keeps; a full one is emptied."""
 
@@ -105,6 +108,13 @@ def items(of: Json, key: str, *, at: str = "") -> Iterator[tuple[str, Any]]:
         raise BrokenInput(f"expected a list, found {_kind(value)}", field=join(at, key))
     for index, entry in enumerate(value):
         yield f"{join(at, key)}[{index}]", entry
+
+
+def int64(text: str) -> int | None:
+    """Return the number that a text is for Go's `strconv.ParseInt(text, 10, 64)`; None where that fails."""
+    found = _INT64.fullmatch(text)
+    number = int(found[1] + found[2]) if found else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def join(at: str, key: str) -> str:

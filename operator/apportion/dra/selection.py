@@ -5,7 +5,6 @@ k8s.io/component-helpers nodeaffinity; terms are ORed, requirements ANDed, an em
 metadata.name only.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,8 +13,6 @@ from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
 NAME_FIELD = "metadata.name"
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-"""What Go reads as a number; Python reads 1_000, which a label may be, and more. Kubernetes' have 64 bits."""
 OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
 """What `Requirement.operator` may be (core/v1 `NodeSelectorOperator`)."""
 
@@ -51,9 +48,9 @@ class Requirement:
             case "Gt" | "Lt":
                 if found is None or len(self.values) != 1:
                     return False
-                if not _NUMBER.fullmatch(found) or not _NUMBER.fullmatch(self.values[0]):
+                left, right = reading.int64(found), reading.int64(self.values[0])
+                if left is None or right is None:
                     return False
-                left, right = int(found), int(self.values[0])
                 return left > right if self.operator == "Gt" else left < right
             case _:
                 raise BrokenInput(f"unknown operator {self.operator!r}", field=self.key)

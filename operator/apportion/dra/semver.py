@@ -12,6 +12,9 @@ _SHAPE = re.compile(
     r"(?:\+(?P<build>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
     re.ASCII,
 )
+UNBOUNDED = "a number exceeds 64 bits"
+"""What is wrong with a version that is not `bounded`."""
+_BOUND = 2**64
 _LONGEST = 1000
 """Characters of a version. Python reads no number of more than 4300 digits; attributes have 64 at most."""
 
@@ -24,10 +27,20 @@ class Semver:
     text: str
     key: tuple[object, ...]
     """Sort key by semver.org 11: a release after its pre-releases, numbers before words."""
+    bounded: bool = True
+    """Whether its numbers have 64 bits at most, so that Kubernetes can compute with it. The API server stores others, too."""
 
     @classmethod
     def parse(cls, text: str) -> "Semver":
-        """Read a version; raises BrokenInput when the text is none."""
+        """Read a version whose numbers have 64 bits at most; raises BrokenInput when the text is none."""
+        found = _parse(text)
+        if not found.bounded:
+            raise BrokenInput(f"{text[:70]!r} is not a semantic version: {UNBOUNDED}")
+        return found
+
+    @classmethod
+    def of_any_size(cls, text: str) -> "Semver":
+        """Read a version, `bounded` or not; raises BrokenInput when the text is none."""
         return _parse(text)
 
     @property
@@ -64,10 +77,9 @@ def _parse(text: str) -> Semver:
     if shape is None:
         raise BrokenInput(f"{text[:70]!r} is not a semantic version")
     numbers = int(shape["major"]), int(shape["minor"]), int(shape["patch"])
-    if max(numbers) >= 2**64:
-        raise BrokenInput(f"{text[:70]!r} is not a semantic version: a number exceeds 64 bits")
+    bounded = max(numbers) < _BOUND
     if shape["pre"] is None:
-        return Semver(text, (*numbers, 1))
+        return Semver(text, (*numbers, 1), bounded)
     # Every identifier becomes (0, number, "") or (1, 0, word), so that unlike kinds compare.
     words = tuple((0, int(w), "") if w.isdigit() else (1, 0, w) for w in shape["pre"].split("."))
-    return Semver(text, (*numbers, 0, words))
+    return Semver(text, (*numbers, 0, words), bounded and all(number < _BOUND for _, number, _ in words))

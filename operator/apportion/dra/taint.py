@@ -1,9 +1,13 @@
 """Taints on devices and nodes, and tolerations of requests and pods."""
 
+import re
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from apportion.dra import reading
 from apportion.dra.reading import Json
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration of a request or a pod (resource.k8s.io/v1 `DeviceToleration`, core/v1 `Toleration`)."""
+    """A toleration of a request (resource.k8s.io/v1 `DeviceToleration`); that of a pod is a `PodToleration`."""
 
     key: str = ""
     """Empty matches every key (with operator Exists)."""
@@ -41,9 +45,11 @@ class Toleration:
     effect: str = ""
     """Empty matches every effect."""
     seconds: int | None = None
+    comparing: ClassVar[bool] = False
+    """Whether the operators Gt and Lt are known."""
 
     @classmethod
-    def from_json(cls, raw: Json, at: str = "") -> "Toleration":
+    def from_json(cls, raw: Json, at: str = "") -> Self:
         """Read a toleration as the API stores it."""
         return cls(
             key=reading.text(raw, "key", at=at, default=""),
@@ -59,7 +65,24 @@ class Toleration:
             return False
         if self.key and self.key != taint.key:
             return False
+        if self.comparing and self.operator in {"Gt", "Lt"}:
+            found, bound = _whole(taint.value), _whole(self.value)
+            if found is None or bound is None:
+                return False
+            return found > bound if self.operator == "Gt" else found < bound
         return self.operator == "Exists" or (self.operator == "Equal" and self.value == taint.value)
+
+
+@dataclass(frozen=True, slots=True)
+class PodToleration(Toleration):
+    """A toleration of a pod (core/v1 `Toleration`): operators Gt and Lt compare numbers (alpha since 1.35)."""
+
+    comparing: ClassVar[bool] = True
+
+
+def _whole(text: str) -> int | None:
+    """Read a number as comparisons do (toleration.go `compareNumericValues`): without leading zeros and plus; None for other texts."""
+    return reading.int64(text) if _CANONICAL.fullmatch(text) else None
 
 
 def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:

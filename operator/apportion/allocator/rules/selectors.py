@@ -108,11 +108,8 @@ class SelectorResults:
         if isinstance(self._program, SelectorError):
             return self._program
         if device.unsupported:
-            # Upstream's conversion of a device to CEL fails as a whole on an attribute of an unknown type.
-            name = device.unsupported[0]
-            return self._same(
-                SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
-            )
+            # Upstream's conversion of a device to CEL fails as a whole (compile.go `DeviceMatches`).
+            return self._same(SelectorError(f"CEL runtime error: attribute {device.unsupported[0]}"))
         if self._names is None:
             measured = self.measured(device) if self.costly else None
             return measured[0] if measured is not None else self._run(self._program, device)
@@ -191,11 +188,13 @@ class SelectorResults:
 
 
 def _capacity(device: Device, name: str) -> object:
+    """Return what a selector reads of the device's capacity of a full name: of two with that name the qualified one, which comes last."""
+    amount = None
     for own in device.capacity:
-        found, amount = capacity_of(device, own)
+        found, its_amount = capacity_of(device, own)
         if found == name:
-            return amount
-    return None
+            amount = its_amount
+    return amount
 
 
 def capacity_of(device: Device, own: str) -> tuple[str, tuple[int, bool]]:
