@@ -29,6 +29,17 @@ dyn(2u) > 1
 1u in [1u, 2u]
 dyn(1) in [1u]
 dyn(1.0) in [1, 2]
+# beside a double, numbers of more than 53 bits compare as doubles, but for those that a constant list is hashed under
+dyn(9007199254740993) == 9007199254740992.0 && 9007199254740992.0 == dyn(9007199254740993)
+!(9007199254740993 > 9007199254740992.0) && 9007199254740993 <= 9007199254740992.0
+dyn(9223372036854775807) == 9223372036854775808.0 && dyn(18446744073709551615u) == 18446744073709551616.0
+dyn(9007199254740993) != 9007199254740992 && dyn(9007199254740993u) != 9007199254740992
+[9007199254740993] == [dyn(9007199254740992.0)] && [9007199254740993].indexOf(dyn(9007199254740992.0)) == 0
+dyn(9007199254740992.0) in [9007199254740993] && !(dyn(9007199254740993) in [9007199254740992.0])
+!(dyn(-9223372036854775808) in [-9223372036854775808.0]) && dyn(-9223372036854775807) in [-9223372036854775807]
+!(dyn(9007199254740992.0) in {9007199254740993: 1}) && dyn(9007199254740992.0) in {9007199254740992: 1}
+lists.range(9223372036854775807) == [] || true
+18446744073709551615u % 1u == 0u && -9223372036854775807 % -1 == 0
 # strings and escapes
 "\\x41\\u00e9\\U0001F600\\101" == "A\u00e9\U0001f600A"
 "\\a\\b\\f\\n\\r\\t\\v\\?\\`\\'\\\"".size() == 11
@@ -156,6 +167,8 @@ semver("1.2.3").isGreaterThan(semver("1.2.3-rc.1")) && semver("0.9.0").isLessTha
 semver("1.2.3").compareTo(semver("0.1.2")) == 1 && semver("1.0.0+a") == semver("1.0.0+b")
 isSemver("1.0.0") && !isSemver("v1.0") && isSemver("v1.0", true) && !isSemver("v1.0-rc", true)
 semver("v01.01", true) == semver("1.1.0") && semver("1", true).minor() == 0
+!isSemver("1.0.0-18446744073709551616") && isSemver("1.0.0-18446744073709551615+18446744073709551616")
+semver("18446744073709551615.9223372036854775808.0").major() == -1 && semver("0.0.9223372036854775807").patch() > 0
 # durations and timestamps
 duration("1h30m") == duration("5400s") && duration("-1.5h").getMinutes() == -90
 duration("1500ms").getSeconds() == 1 && duration("1500ms").getMilliseconds() == 1500
@@ -208,6 +221,7 @@ format.dns1035Label().validate("1a").value().size() == 1
 FAILS = """
 1 / 0 == 1                                                     | division by zero
 1 % 0 == 1                                                     | modulus by zero
+(-9223372036854775807 - 1) % -1 == 0                           | integer overflow
 9223372036854775807 + 1 == 0                                   | overflow
 -(-9223372036854775807 - 1) == 0                               | overflow
 0u - 1u == 0u                                                  | overflow
@@ -241,7 +255,9 @@ url("../x") == url("/x")                                       | URL parse error
 {"a": 1, "a": 2} == {}                                         | already exists
 ["a"].transformMapEntry(i, v, {"k": v}) == {"k": "b"} && ["a", "b"].transformMapEntry(i, v, {"k": v}) == {} || 1 / 0 > 1 | \
 division by zero
-lists.range(2000000) == []                                     | actual cost limit exceeded
+lists.range(1000000) == []                                     | actual cost limit exceeded
+lists.range(1000001) == []                                     | exceeds maximum allowed (1000000)
+lists.range(-1) == []                                          | size must be non-negative, got -1
 """
 
 

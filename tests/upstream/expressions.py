@@ -60,7 +60,7 @@ def _value(random: Random) -> dict[str, Any]:
     kind = random.choice(["bool", "int", "int", "string", "string", "version", "ints", "strings"])
     one: dict[str, Any] = {
         "bool": lambda: random.random() < 0.5,
-        "int": lambda: random.choice([-2, 0, 1, 3, 2**63 - 1, -(2**63)]),
+        "int": lambda: random.choice([-2, 0, 1, 3, 2**53 + 1, 2**63 - 1, -(2**63)]),
         "string": lambda: random.choice(STRINGS),
         "version": lambda: random.choice(VERSIONS),
         "ints": lambda: [random.randrange(4) for _ in range(random.randrange(1, 4))],

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from apportion.dra import reading
 from apportion.dra.reading import Json
 
-_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class PodToleration(Toleration):
 
 def _whole(text: str) -> int | None:
     """Read a number as comparisons do (toleration.go `compareNumericValues`): without leading zeros and plus; None for other texts."""
-    return reading.int64(text) if _CANONICAL.fullmatch(text) else None
+    return reading.int64(text) if _WHOLE.fullmatch(text) else None
 
 
 def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:

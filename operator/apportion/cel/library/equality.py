@@ -1,7 +1,8 @@
 """Equality and order of CEL values, across types as Kubernetes' CEL has them.
 
-Numbers compare by value whatever their types; other values of different types are unequal. A Quantity or Semver on
-the left of another type is an error (upstream's `Equal` fails on other types); on the right it is not.
+Numbers compare by value whatever their types, as doubles where one of them is a double; other values of different types
+are unequal. A Quantity or Semver on the left of another type is an error (upstream's `Equal` fails on other types); on the
+right it is not.
 """
 
 from apportion.cel.values import (
@@ -32,7 +33,7 @@ def equal(left: Value, right: Value) -> bool:
     if one is other and one is not tuple and one not in _MAPS and one is not Optional and one is not Computed:
         return bool(left == right)
     if one in _NUMBERS:
-        return other in _NUMBERS and left == right
+        return other in _NUMBERS and _real(left, other) == _real(right, one)
     if one is tuple:
         return other is tuple and len(left) == len(right) and all(map(_agree, left, right))
     if one in _MAPS:
@@ -51,6 +52,11 @@ def equal(left: Value, right: Value) -> bool:
             return bool(left == right)
         raise no_overload()
     return False
+
+
+def _real(number: Value, beside: type) -> Value:
+    """Return a number as it is compared with one of another class: as a double with a double, however many digits that loses (compare.go)."""
+    return float(number) if beside is float else number
 
 
 def _agree(left: Value, right: Value) -> bool:
@@ -97,6 +103,7 @@ def compare(left: Value, right: Value) -> int:
     if one in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:  # noqa: PLR0124 - NaN
             raise CelFailure("NaN values cannot be ordered")
+        left, right = _real(left, other), _real(right, one)
     elif one is not other or one not in _ORDERED:
         raise no_overload()
     if one is Timestamp or one is Duration:

@@ -67,6 +67,11 @@ def _trimmed(part: str) -> str:
     return part if part and part[0] in "0123456789" else "0" + part
 
 
+def _int64(number: int) -> int:
+    """Return a version's number as Go converts it, `int64(v.Major)`: from 2^63 on it is negative."""
+    return number - 2**64 if number > INT_MAX else number
+
+
 OVERLOADS = (
     declare("quantity(string) -> kubernetes.Quantity", quantity, first),
     declare("isQuantity(string) -> bool", succeeds(quantity), first),
@@ -90,9 +95,9 @@ OVERLOADS = (
     declare("semver(string, bool) -> kubernetes.Semver", semver, first),
     declare("isSemver(string) -> bool", succeeds(semver), first),
     declare("isSemver(string, bool) -> bool", succeeds(semver), first),
-    declare("kubernetes.Semver major() -> int", lambda v: v.major),
-    declare("kubernetes.Semver minor() -> int", lambda v: v.minor),
-    declare("kubernetes.Semver patch() -> int", lambda v: v.patch),
+    declare("kubernetes.Semver major() -> int", lambda v: _int64(v.major)),
+    declare("kubernetes.Semver minor() -> int", lambda v: _int64(v.minor)),
+    declare("kubernetes.Semver patch() -> int", lambda v: _int64(v.patch)),
     declare("kubernetes.Semver isGreaterThan(kubernetes.Semver) -> bool", lambda a, b: a.key > b.key),
     declare("kubernetes.Semver isLessThan(kubernetes.Semver) -> bool", lambda a, b: a.key < b.key),
     declare(

@@ -17,6 +17,8 @@ from apportion.cel.values import CelFailure, CostExceeded, Duration, Uint, Value
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _MOST_INCLUDED: Final = 48
 """Values of a list attribute; DRA's `includes` refuses longer lists."""
+_MOST_RANGED: Final = 1_000_000
+"""Numbers that `lists.range` makes (ext/lists.go `defaultMaxRangeSize`)."""
 _SUMS: Final[dict[str, tuple[Value, type, Callable[[Value, Value], Value]]]] = {
     "int": (0, int, lambda a, b: whole(a + b)),
     "uint": (Uint(0), Uint, lambda a, b: unsigned(int(a) + int(b))),
@@ -133,8 +135,11 @@ def _distinct(found: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _range(count: int) -> tuple[int, ...]:
-    if count > LARGEST:
-        raise CostExceeded
+    # Both errors are those of cel-go 0.29, which Kubernetes 1.37 has.
+    if count < 0:
+        raise CelFailure(f"lists.range: size must be non-negative, got {count}")
+    if count > _MOST_RANGED:
+        raise CelFailure(f"lists.range: size {count} exceeds maximum allowed ({_MOST_RANGED})")
     return tuple(range(count))
 
 

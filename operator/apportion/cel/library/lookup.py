@@ -5,9 +5,10 @@ Upstream's rule for DRA: in the maps of domains (`Domains`) an unknown domain is
 
 from collections.abc import Callable
 
-from apportion.cel.library.equality import contains
+from apportion.cel.library.equality import contains, same
 from apportion.cel.values import (
     EMPTY_DOMAIN,
+    INT_MIN,
     NONE,
     CelFailure,
     Domains,
@@ -107,15 +108,24 @@ def inside(needle: Value, container: Value) -> bool:
 
 def member_of(known: tuple[Value, ...]) -> Callable[[Value], bool]:
     """Return the test of `x in [...]` for a list of constants."""
-    unhashable = (Semver, bytes) if hashed(known) else ()
+    if not hashed(known):
+        return lambda found: contains(found, known)
 
     def member(found: Value) -> bool:
-        if type(found) in unhashable:
+        if type(found) in (Semver, bytes):
             # The reference implementation hashes the needle here; these two have no hash there.
             raise CelFailure(f"hash of unhashable type {name_of(found)}")
-        return contains(found, known)
+        return any(_has_key(item, found) for item in known)
 
     return member
+
+
+def _has_key(item: Value, found: Value) -> bool:
+    """Say whether a constant is hashed under a value: under itself, and as the other numbers that it is (decorators.go `maybeOptimizeSetMembership`)."""
+    if type(item) is float and type(found) in (int, Uint):
+        # Under the whole number itself, if it is one: no other that is the same double. The least int is out of range there.
+        return bool(item == found) and found > INT_MIN
+    return same(item, found)
 
 
 def hashed(known: tuple[Value, ...]) -> bool:

@@ -9,7 +9,7 @@ from apportion.cel.library.conversions import unsigned, whole
 from apportion.cel.library.equality import STRICT, compare, equal, unequal
 from apportion.cel.library.functions import LARGEST_TEXT, Overload, declare, second, size_of, tenth
 from apportion.cel.library.lookup import find, find_optional, inside
-from apportion.cel.values import CelFailure, CostExceeded, Value
+from apportion.cel.values import INT_MIN, CelFailure, CostExceeded, Value
 
 _ORDERED: Final = ("bool", "string", "bytes", "timestamp", "duration")
 _NUMBERS: Final = ("int", "uint", "double")
@@ -25,6 +25,9 @@ def _quotient(one: int, other: int) -> int:
 def _remainder(one: int, other: int) -> int:
     if other == 0:
         raise CelFailure("modulus by zero")
+    if one == INT_MIN and other == -1:
+        # As the quotient, which does not fit 64 bits (overflow.go `moduloInt64Checked`).
+        raise CelFailure("integer overflow")
     return one - other * _quotient(one, other)
 
 
