@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from apportion import handlers, metrics
 from apportion.allocator.rules.features import Features
 from apportion.allocator.state import State
+from apportion.api.contract import MANAGER
 from apportion.cel import Programs
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect
@@ -47,9 +48,6 @@ from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 from apportion.upkeep import upkeep
 from apportion.web.process import PageProcess, command_of
-
-MANAGER = "apportion-operator"
-"""Field manager of everything that the operator writes, and name on its Events."""
 
 SWITCH = 0.0005
 """Seconds after which a thread that computes lets others run."""

@@ -9,7 +9,6 @@ import yaml
 from click.testing import Result
 from typer.testing import CliRunner
 
-from apportion.app import MANAGER as OPERATORS
 from apportion.cli.answers.defrag import app
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.groupmembership import GROUP, LEAST
@@ -222,8 +221,3 @@ def test_the_table_is_readable_at_80_columns_and_names_are_the_pods(tmp_path: Pa
     assert "team/b" in done.stdout
     assert "then 1 more whole cards are free: n2/gpu-0" in done.stdout
     assert ask(tmp_path, scattered(), "--free-cards", "1", "-o", "name").stdout == "team/b\n"
-
-
-def test_only_what_the_operator_allocated_moves() -> None:
-    """The command and the operator know the same field manager."""
-    assert movables.MANAGER == OPERATORS

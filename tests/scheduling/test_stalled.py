@@ -121,15 +121,14 @@ async def test_a_gated_pod_whose_other_claim_went_away_keeps_nothing(unanswered:
     assert await tried(cycle) == ["kept"]
 
 
-@pytest.mark.parametrize("managed", [True, False])
-async def test_a_gated_pod_of_whose_claims_a_class_went_away_keeps_nothing(
-    unanswered: Client, *, managed: bool
+async def test_a_gated_pod_with_a_claim_without_devices_whose_class_went_away_keeps_nothing(
+    unanswered: Client,
 ) -> None:
-    """As that of a layout that somebody edits while the pod waits for the cut: nothing of the pod and its claims changes then."""
+    """kube-scheduler would have allocated it; nothing of the pod and its claims changes then."""
     world, _ = hoarded()
     world.gone(PODS, world.seen[PODS, "team", "stuck"])
-    late = world.device_class("late", **{"apportion.dev/managed": str(managed).lower()})
-    world.allocate(world.claim("other", request("late")), "n1", "nic-0", by="another")
+    late = world.device_class("late", other="x")
+    world.claim("other", request("late"))
     world.pod("gated", "kept", "other", gates=(GATE,))
     cycle = world.cycle(unanswered)
     await tried(cycle)

@@ -25,6 +25,7 @@ from apportion.scheduling.waiting import (
     UnservablePod,
     WaitingDemand,
     claims_of,
+    has_devices,
     immediate,
     ready,
 )
@@ -138,6 +139,6 @@ def _startable(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     """Return the claims of a ready pod that can start once they are allocated; None: it cannot."""
     found, managed = claims_of(pod, snapshot), snapshot.managed
     # A pod with a claim that nobody can allocate does not start: serving its other claims would waste them.
-    if found is None or any(managed.mixes(each) or managed.unknown(each) for each in found):
+    if found is None or not all(managed.owns(each) or has_devices(each, snapshot) for each in found):
         return None
     return found

@@ -1,7 +1,7 @@
 """Gates: the pods from which our scheduling gate can be removed now.
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
-managed claim, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
+claim of ours, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
 reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
 the gate at once: admission cannot look into claims. Of the pods that share a network device one has its gate removed. They keep it while there is a policy of which nobody can read
 what classes it covers. A pod that does not fit on the node of a shared claim, or needs another one's company there, waits until another pod has reserved it.
@@ -10,7 +10,7 @@ The gates of a group are removed together, once enough of its pods are served.
 
 from collections.abc import Callable, Generator, Iterator
 
-from apportion.api.contract import GATE
+from apportion.api.contract import GATE, MANAGER
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import POLICIES
 from apportion.cluster.managedclasses import ManagedClasses
@@ -18,11 +18,11 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
-from apportion.scheduling.groups import group_of, has_all, is_others
+from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.onepod import OnePod
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import ShutOut
-from apportion.scheduling.waiting import claims_of
+from apportion.scheduling.waiting import claims_of, has_devices
 
 AT_ONCE = 256
 """Pods that `open` looks at before it yields."""
@@ -67,8 +67,8 @@ class Gates:
         uncertain = bool(snapshot.left_out(POLICIES))
 
         def has(claim: Claim) -> bool:
-            if not snapshot.managed.owns(claim):
-                return not uncertain and is_others(claim, snapshot)
+            if not _is_ours(claim, snapshot):
+                return not uncertain and has_devices(claim, snapshot)
             if _served(claim, snapshot, contested, phase):
                 return True
             if (device := _uncut(claim, snapshot)) is not None:
@@ -134,9 +134,7 @@ class Gates:
     def _is_allocated(self, pod: Pod) -> bool:
         snapshot = self._snapshot
         return GATE in pod.gates and all(
-            claim is not None
-            and (claim.allocation is not None if snapshot.managed.owns(claim) else is_others(claim, snapshot))
-            for claim in snapshot.named_claims(pod)
+            claim is not None and has_devices(claim, snapshot) for claim in snapshot.named_claims(pod)
         )
 
 
@@ -147,9 +145,15 @@ def shut_by_policies(snapshot: Snapshot) -> Iterator[tuple[Pod, str]]:
         for pod in snapshot.pods_of(snapshot.pod_index.gated):
             claims = claims_of(pod, snapshot) if GATE in pod.gates else None
             if claims and any(
-                not snapshot.managed.owns(claim) and is_others(claim, snapshot) for claim in claims
+                not _is_ours(claim, snapshot) and has_devices(claim, snapshot) for claim in claims
             ):
                 yield pod, ", ".join(unread)
+
+
+def _is_ours(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether we allocate a claim, or have allocated it, whatever its classes are now."""
+    has_ours = claim.allocation is not None and claim.allocated_by == MANAGER
+    return has_ours or snapshot.managed.owns(claim)
 
 
 def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
@@ -161,7 +165,7 @@ def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
 
 
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
-    """Say whether a managed claim has its devices."""
+    """Say whether a claim of ours has its devices."""
     if claim.allocation is None or claim.uid in contested:
         return False
     # Not before the finalizer is there by which controller-manager cleans up.

@@ -13,7 +13,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.groupmembership import MOST, NATIVE, TOPOLOGY, GroupMembership, GroupTopology
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import WaitingDemand, claims_of, is_current, ready
+from apportion.scheduling.waiting import WaitingDemand, claims_of, is_current, is_others, ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +110,12 @@ def with_demands(group: PodGroupState, demands: Sequence[WaitingDemand], snapsho
     """Return a group with those of its demands that wait; its other pods count as served if they have what they need."""
 
     def is_allocated(claim: Claim) -> bool:
-        if snapshot.managed.owns(claim):
-            return snapshot.allocation(claim) is not None
-        return is_others(claim, snapshot)
+        return snapshot.allocation(claim) is not None or is_others(claim, snapshot)
 
     waiting = {each.uid for demand in demands for each in demand.pods}
     others = [each for each in group.pods if each.uid not in waiting]
     served = sum(has_all(each, snapshot, is_allocated) for each in others)
     return WaitingGroup(group, tuple(demands), served)
-
-
-def is_others(claim: Claim, snapshot: Snapshot) -> bool:
-    """Say whether kube-scheduler allocates a claim that is not ours.
-
-    A class that does not exist yet may become ours (a layout makes it), and a claim that mixes classes can be allocated by nobody.
-    """
-    return snapshot.managed.mixes(claim) is None and not snapshot.managed.unknown(claim)
 
 
 def is_current_group(group: WaitingGroup, snapshot: Snapshot) -> bool:

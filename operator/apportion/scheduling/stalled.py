@@ -27,7 +27,7 @@ from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.sharing import ShutOut
-from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
+from apportion.scheduling.waiting import WaitingDemand, claims_of, has_devices, immediate
 
 _log = structlog.get_logger()
 _PAUSE = 10.0
@@ -140,18 +140,12 @@ class StalledAllocations:
         for pod in pods:
             claims = claims_of(pod, self._snapshot) if GATE in pod.gates else None
             # All is there but the partition: it is being cut.
-            if claims is not None and all(self._has(each) for each in claims):
+            if claims is not None and all(has_devices(each, self._snapshot) for each in claims):
                 if any(map(shut_out.is_shared, claims)):
                     self._by_room.add(claim.uid)
                 if pod not in shut_out:
                     return False
         return True
-
-    def _has(self, claim: Claim) -> bool:
-        managed = self._snapshot.managed
-        if managed.owns(claim):
-            return claim.allocation is not None
-        return managed.mixes(claim) is None and not managed.unknown(claim)
 
     def _waiting(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
         """Return demands that were not served in this pass, without those that wait behind the others themselves."""

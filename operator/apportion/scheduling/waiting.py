@@ -133,6 +133,21 @@ def kept_for(claim: Claim) -> timedelta | None:
         raise BrokenInput(str(error), field=f"metadata.annotations[{KEEP_FOR}]") from None
 
 
+def is_others(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether a claim without devices gets them from kube-scheduler.
+
+    A class that does not exist yet may become ours (a layout makes it), and a claim that mixes classes can be allocated by nobody. Of a
+    claim that has its devices nobody asks for the classes any more.
+    """
+    managed = snapshot.managed
+    return not (managed.owns(claim) or managed.mixes(claim) or managed.unknown(claim))
+
+
+def has_devices(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether a claim has its devices, or gets them from kube-scheduler once its pod has no gate."""
+    return claim.allocation is not None or is_others(claim, snapshot)
+
+
 def ready(pod: Pod) -> bool:
     """Say whether the pod is live and has no gate but ours."""
     return not pod.finished and not pod.deleting and all(gate == GATE for gate in pod.gates)

@@ -15,6 +15,7 @@ from apportion.allocator.defrag.moves import Movable, Resources
 from apportion.allocator.defrag.restartcost import restart_cost
 from apportion.allocator.demand import Demand
 from apportion.api.claimconfig import as_asked
+from apportion.api.contract import MANAGER
 from apportion.api.defrag import MOST_DEVICES
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -23,9 +24,6 @@ from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.candidates import TOLERATIONS, Candidates
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand, is_kept
-
-MANAGER = "apportion-operator"
-"""The operator's field manager: what others allocated is theirs."""
 
 FOREIGN = "something else than apportion allocated them, or their classes are not managed"
 WITHOUT_POD = "no pod uses them, or they keep their devices between pods"
