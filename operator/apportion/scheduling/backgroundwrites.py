@@ -6,7 +6,6 @@ forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a d
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -24,6 +23,7 @@ from apportion.scheduling.chargedcounters import with_counters
 from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.noderoom import promised_node
+from apportion.scheduling.protections import Protections
 from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
@@ -32,7 +32,6 @@ _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 _MADE = 2.0
 """Seconds after which a template is made again, if pods still wait for it."""
-_NO_TABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class BackgroundWrites:
@@ -66,6 +65,7 @@ class BackgroundWrites:
         """Templates that we make, or have made a moment ago."""
         self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.protections = Protections(writer, recorder, self._spawn, clock=clock)
 
     async def finished(self) -> None:
         """Wait until nothing is under way, and nothing can be carried out later, as long as this replica may write."""
@@ -108,13 +108,13 @@ class BackgroundWrites:
         assumptions = [(claim, found) for claim, _ in pairs if (found := assumed.get(claim.uid)) is not None]
         self._spawn(self._write(demand, assumptions, since))
 
-    def ungate(self, pods: Sequence[Pod], rank_tables: Mapping[str, str] = _NO_TABLES) -> None:
+    def ungate(self, pods: Sequence[Pod], rank_tables: Mapping[str, str] | None = None) -> None:
         """Remove the gates of these pods, but of those whose claims we are clearing; `rank_tables`: what some of them find in an annotation, by UID."""
         self._ungating &= self._snapshot.pod_index.gated
         for pod in pods:
             if pod.uid not in self._ungating and not self._loses(pod):
                 self._ungating.add(pod.uid)
-                self._spawn(self._ungate(pod, rank_tables.get(pod.uid, "")))
+                self._spawn(self._ungate(pod, (rank_tables or {}).get(pod.uid, "")))
 
     def _loses(self, pod: Pod) -> bool:
         """Say whether a claim of a pod is being cleared: without its gate kube-scheduler might bind the pod to the node of what is gone by then."""

@@ -257,6 +257,7 @@ class Cycle:
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )
             self._writes.ungate(pods, self._rank_tables.of(pods))
+            self._writes.protections.begin(self._gates.unprotected.values())
             yield None
             yield from self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:

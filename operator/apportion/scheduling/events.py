@@ -245,6 +245,6 @@ def broken_pool(recorder: Recorder, finding: Finding) -> None:
         recorder.warning(About(SLICES, name, uid), "BrokenPool", text)
 
 
-def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
-    """The API server refused an allocation."""
-    recorder.warning(about_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
+def write_failed(recorder: Recorder, claim: Claim, error: ApiError, what: str = "the allocation") -> None:
+    """The API server refused an allocation, or `what` else of a claim was to be written."""
+    recorder.warning(about_claim(claim), "WriteFailed", f"{what} could not be written: {error}")

@@ -1,7 +1,7 @@
 """Gates: the pods from which our scheduling gate can be removed now.
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
-claim of ours, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
+claim of ours, without overlap, with a finalizer, and (by policy) once the partitions behind it are cut; not while all pods that have
 reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
 the gate at once: admission cannot look into claims. Of the pods that share a network device one has its gate removed. They keep it while there is a policy of which nobody can read
 what classes it covers. A pod that does not fit on the node of a shared claim, or needs another one's company there, waits until another pod has reserved it.
@@ -50,6 +50,8 @@ class Gates:
         """Pods that waited when `open` was last exhausted, for which claim, and for the end of which pod."""
         self.uncut: dict[str, tuple[Claim, DeviceId]] = {}
         """By UID, claims that kept pods waiting then for a partition that they look at with admin access, and that nobody cuts."""
+        self.unprotected: dict[str, Claim] = {}
+        """By UID, claims of ours that kept pods waiting then because somebody took their finalizer off: we write it before each allocation."""
 
     def open(
         self,
@@ -69,6 +71,10 @@ class Gates:
         def has(claim: Claim) -> bool:
             if not _is_ours(claim, snapshot):
                 return not uncertain and has_devices(claim, snapshot)
+            if claim.allocation is not None and not claim.finalizers:
+                # Not before the finalizer is there by which controller-manager cleans up.
+                self.unprotected[claim.uid] = claim
+                return False
             if _served(claim, snapshot, contested, phase):
                 return True
             if (device := _uncut(claim, snapshot)) is not None:
@@ -78,7 +84,7 @@ class Gates:
         whole: dict[tuple[str, str], bool] = {}
         shut_out, one_pod = ShutOut(snapshot), OnePod(snapshot, ungating)
         opened: list[Pod] = []
-        self.taken, self.uncut = [], {}
+        self.taken, self.uncut, self.unprotected = [], {}, {}
         for number, pod in enumerate(snapshot.pods_of(self._allocated), start=1):
             if number % AT_ONCE == 0:
                 yield
@@ -166,10 +172,7 @@ def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
 
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
     """Say whether a claim of ours has its devices."""
-    if claim.allocation is None or claim.uid in contested:
-        return False
-    # Not before the finalizer is there by which controller-manager cleans up.
-    if not claim.finalizers or _is_left(claim, snapshot):
+    if claim.allocation is None or claim.uid in contested or _is_left(claim, snapshot):
         return False
     policy = snapshot.managed.policy(claim)
     return not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
