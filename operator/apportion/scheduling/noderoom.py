@@ -10,11 +10,10 @@ from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.changes import most_changes
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
-from apportion.scheduling.groups import is_others
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import fits_alone
-from apportion.scheduling.waiting import claims_of, ready
+from apportion.scheduling.waiting import claims_of, is_others, ready
 
 
 class NodeRoom:
@@ -87,6 +86,6 @@ def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:
         allocation = snapshot.allocation(claim)
         if allocation is not None:
             found = found or allocation.node
-        elif snapshot.managed.owns(claim) or not is_others(claim, snapshot):
+        elif not is_others(claim, snapshot):
             return None
     return found
