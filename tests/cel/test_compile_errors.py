@@ -49,6 +49,7 @@ REFUSED = [
     ('{"a": 1, "b": "c"} == {}', "expected type 'int' but found 'string'"),
     ("[1, dyn(2)] == []", "expected type 'int' but found 'dyn'"),
     ('device.driver.matches("(")', "invalid matches argument"),
+    ('device.driver.matches("^[\\\\p{L}0-9 ]{1,64}$")', "pattern too large"),
     ('device.driver.find("[") == ""', "invalid find argument"),
     ('duration("x") == duration("1s")', "invalid duration argument"),
     ('timestamp("x") == timestamp(0)', "invalid timestamp argument"),

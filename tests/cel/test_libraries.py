@@ -153,6 +153,7 @@ sets.intersects([1, 2], [2, 3]) && !sets.intersects([1], [])
 "123 abc 456".findAll('[0-9]+') == ["123", "456"] && "123 abc 456".findAll('[0-9]+', 1) == ["123"]
 "123 abc 456".findAll('xyz') == [] && "foobar".matches("^fo+") && matches("foobar", "o{2}")
 !"foobar".matches("^bar") && "a\\nb".matches("(?m)^b$") && !"a\\nb".matches("^b$")
+"NVIDIA H100".size() <= 64 && "NVIDIA H100".matches("^[\\\\p{L}0-9 ]+$") && "Ä".matches("^[\\\\p{L}0-9 ]{1,16}$")
 # quantity
 quantity("1Gi") == quantity("1024Mi") && quantity("200M").compareTo(quantity("0.2G")) == 0
 quantity("50Mi").isGreaterThan(quantity("50M")) && quantity("50M").isLessThan(quantity("100M"))
