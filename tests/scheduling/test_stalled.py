@@ -10,7 +10,9 @@ from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, hoarded, tried
 from tests.scheduling.queued import fleet
+from tests.scheduling.reservedahead import consumer
 
+RDMA = "rdma.apportion.dev"
 ZONE: Json = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
 }
@@ -136,6 +138,80 @@ async def test_a_gated_pod_with_a_claim_without_devices_whose_class_went_away_ke
     await tried(cycle)
     world.clock.now += UNUSED_TIMEOUT + 1
     assert await tried(cycle) == ["kept"]
+
+
+def behind(**spec: Json) -> tuple[ObservedCluster, Json]:
+    """Return a pod that has a GPU and waits behind its gate for the end of another, of this spec, which has the network device of a claim that both name."""
+    world = ObservedCluster()
+    for name in ("gpu", "rdma"):
+        world.device_class(name)
+    world.node("n1")
+    world.slice("n1", "s", {"devices": [{"name": "gpu-0"}]}, 1)
+    world.slice("n1", "nics", {"devices": [{"name": "nic"}], "driver": RDMA}, 1)
+    asked = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig"}
+    opaque = {"driver": RDMA, "parameters": asked}
+    first = world.pod("first", "net", spec=spec)
+    claim = world.claim("net", request("rdma"), config=[{"opaque": opaque}])
+    net = world.allocate(claim, "n1", "nic", reservedFor=[consumer(first)] if spec else [])
+    devices = net["status"]["allocation"]["devices"]
+    devices["results"][0]["driver"] = RDMA
+    devices["config"] = [{"source": "FromClaim", "requests": [], "opaque": opaque}]
+    world.see(CLAIMS, net)
+    world.allocate(world.claim("kept"), "n1", "gpu-0")
+    world.pod("second", "net", "kept", gates=[GATE])
+    return world, first
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_pod_that_waits_for_the_end_of_another_keeps_no_device_that_others_wait_for(
+    unanswered: Client, *, others: bool
+) -> None:
+    """The end of a pod may be days away."""
+    world, _ = behind(nodeName="n1")
+    if others:
+        world.wait_for("waiting", request("gpu"))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT - 1
+    assert await tried(cycle) == []
+    world.clock.now += 1
+    assert await tried(cycle) == (["kept"] if others else [])
+
+
+async def test_a_pod_that_also_waits_for_a_claim_keeps_no_device_that_others_wait_for(
+    unanswered: Client,
+) -> None:
+    """Of two reasons why it does not start one is enough."""
+    world, _ = behind(nodeName="n1")
+    world.pod("second", "net", "kept", "missing", gates=[GATE])
+    world.wait_for("waiting", request("gpu"))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT
+    assert await tried(cycle) == ["kept"]
+
+
+@pytest.mark.parametrize("how", ["is over", "is gone", "is gone before it was bound"])
+async def test_a_pod_that_starts_after_anothers_end_keeps_its_devices(unanswered: Client, how: str) -> None:
+    """However long it waited: a scheduler needs a moment to take it."""
+    world, first = behind(**({"nodeName": "n1"} if how in {"is over", "is gone"} else {}))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    world.wait_for("waiting", request("gpu"))
+    if how == "is over":
+        world.see(PODS, first | {"status": {"phase": "Succeeded"}})
+    else:
+        world.gone(PODS, first)
+    if how in {"is over", "is gone"}:
+        net = world.seen[CLAIMS, "team", "net"]
+        net["status"]["reservedFor"] = []
+        world.see(CLAIMS, net)
+    assert await tried(cycle) == []
+    world.pod("second", "net", "kept")
+    assert await tried(cycle) == []
+    world.clock.now += UNUSED_TIMEOUT - 1
+    assert await tried(cycle) == []
 
 
 async def test_a_claim_that_was_given_back_waits_behind_the_others(unanswered: Client) -> None:

@@ -33,6 +33,8 @@ from apportion.scheduling.waiting import WaitingDemand
 TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 """The guard taint keeps kube-scheduler off our devices; it is no obstacle to us."""
 
+_REFUSED = "kube-scheduler refused the node or others of its zone before, or nobody cut a partition there for the pod"
+
 
 class Candidates:
     """Asks about demands, within one pass at a time."""
@@ -278,7 +280,7 @@ class Candidates:
         unbound = [pod.uid for pod in demand.pods if pod.node is None]
         avoid = self._exclusions.nodes(unbound, self._snapshot.node) & allowed
         if avoid:
-            reasons["kube-scheduler refused the node or others of its zone before"] = len(avoid)
+            reasons[_REFUSED] = len(avoid)
         return allowed - avoid if avoid else allowed
 
 

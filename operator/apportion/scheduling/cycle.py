@@ -259,7 +259,8 @@ class Cycle:
             self._writes.ungate(pods, self._rank_tables.of(pods))
             self._writes.protections.begin(self._gates.unprotected.values())
             yield None
-            yield from self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
+            within = (demand for demand in demands if demand.key not in self.quotas.over)
+            yield from self._tidying.tidy(within, self._gates.awaited.values())
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:

@@ -52,6 +52,8 @@ class Gates:
         """By UID, claims that kept pods waiting then for a partition that they look at with admin access, and that nobody cuts."""
         self.unprotected: dict[str, Claim] = {}
         """By UID, claims of ours that kept pods waiting then because somebody took their finalizer off: we write it before each allocation."""
+        self.awaited: dict[str, Claim] = {}
+        """By UID, claims of ours that kept pods waiting then until their partition is cut."""
 
     def open(
         self,
@@ -71,20 +73,18 @@ class Gates:
         def has(claim: Claim) -> bool:
             if not _is_ours(claim, snapshot):
                 return not uncertain and has_devices(claim, snapshot)
-            if claim.allocation is not None and not claim.finalizers:
+            if claim.allocation is None or claim.uid in contested or _is_left(claim, snapshot):
+                return False
+            if not claim.finalizers:
                 # Not before the finalizer is there by which controller-manager cleans up.
                 self.unprotected[claim.uid] = claim
                 return False
-            if _served(claim, snapshot, contested, phase):
-                return True
-            if (device := _uncut(claim, snapshot)) is not None:
-                self.uncut[claim.uid] = claim, device
-            return False
+            return self._is_cut(claim, phase)
 
         whole: dict[tuple[str, str], bool] = {}
         shut_out, one_pod = ShutOut(snapshot), OnePod(snapshot, ungating)
         opened: list[Pod] = []
-        self.taken, self.uncut, self.unprotected = [], {}, {}
+        self.taken, self.uncut, self.unprotected, self.awaited = [], {}, {}, {}
         for number, pod in enumerate(snapshot.pods_of(self._allocated), start=1):
             if number % AT_ONCE == 0:
                 yield
@@ -106,6 +106,17 @@ class Gates:
             one_pod.open(pod)
             opened.append(pod)
         return opened
+
+    def _is_cut(self, claim: Claim, phase: PartitionPhase) -> bool:
+        """Say whether a claim of ours waits for no partition, or none that its policy has pods wait for."""
+        policy = self._snapshot.managed.policy(claim)
+        if not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY):
+            return True
+        if (device := _uncut(claim, self._snapshot)) is not None:
+            self.uncut[claim.uid] = claim, device
+        else:
+            self.awaited[claim.uid] = claim
+        return False
 
     def _follow(self) -> Iterator[None]:
         snapshot, managed = self._snapshot, self._snapshot.managed
@@ -168,14 +179,6 @@ def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
     return group is None or (
         not group.flaw and sum(has_all(each, snapshot, has) for each in group.pods) >= group.least
     )
-
-
-def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
-    """Say whether a claim of ours has its devices."""
-    if claim.allocation is None or claim.uid in contested or _is_left(claim, snapshot):
-        return False
-    policy = snapshot.managed.policy(claim)
-    return not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
 
 
 def _uncut(claim: Claim, snapshot: Snapshot) -> DeviceId | None:

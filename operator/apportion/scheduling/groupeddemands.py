@@ -70,14 +70,15 @@ class GroupedDemands:
         for (namespace, name), rows in self._rows.items():
             if not skips(f"{namespace}/{name}"):
                 queue.append(self._waiting((namespace, name), rows[0][1].members[name], rows))
-        # Groups without a waiting demand, of which some pods have their devices and wait for the others.
-        for namespace, name in sorted(snapshot.pod_index.gated_members.keys() - self._rows.keys() - crossed):
+        # Groups without a waiting demand of their own, of which some pods have their devices and wait for the others. Where these share claims
+        # with other groups nobody serves them, and only what the group has is looked at.
+        for namespace, name in sorted(snapshot.pod_index.gated_members.keys() - self._rows.keys()):
             if skips(f"{namespace}/{name}"):
                 continue
             pods = snapshot.pods_of(snapshot.pod_index.gated_members[namespace, name])
             gated = next((pod for pod in pods if GATE in pod.gates), None)
             group = self._waiting((namespace, name), gated, ()) if gated is not None else None
-            if group is not None and not group.whole:
+            if group is not None and not group.whole and (group.served or (namespace, name) not in crossed):
                 queue.append(group)
         return queue
 

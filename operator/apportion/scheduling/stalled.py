@@ -1,7 +1,7 @@
 """StalledAllocations: allocations that live pods name and that no scheduler takes up, although others wait for the devices.
 
 In: the snapshot, the demands that wait, the clock. Out: the claims to clear. A pod can be kept from starting by what we do
-not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there. kube-scheduler
+not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there, another pod's end. kube-scheduler
 would hold nothing for such a pod, so its devices go to others after the policy's unusedTimeout, and its claim then
 rests (`Exclusions.rest`), for twice as long each time. A claim that we reserved ahead loses its reservation after that time, and
 its devices after as long again: a scheduler that takes the pod has to reserve the claim then (ADR 23).
@@ -9,6 +9,7 @@ its devices after as long again: a scheduler that takes the pod has to reserve t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 
 import structlog
 
@@ -20,12 +21,14 @@ from apportion.allocator.terms import Terms
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.clearing import keeping
 from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.followedclaims import FollowedClaims
+from apportion.scheduling.onepod import OnePod
 from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import WaitingDemand, claims_of, has_devices, immediate
 
@@ -50,11 +53,13 @@ class StalledAllocations:
         *,
         manager: str,
         is_evaluated: Callable[[WaitingDemand], bool],
+        ungating: Callable[[str], bool],
         lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within.
 
-        `is_evaluated` says whether a demand's costly selectors have been evaluated: only then is the allocator asked about it.
+        `is_evaluated` says whether a demand's costly selectors have been evaluated: only then is the allocator asked about it. `ungating` says of
+        which pods (UIDs) the gate is being removed.
         """
         self._is_evaluated = is_evaluated
         self._lifted = lifted
@@ -63,7 +68,9 @@ class StalledAllocations:
         self._exclusions = exclusions
         self._clock = clock
         self._manager = manager
+        self._ungating = ungating
         self._stalled = FollowedClaims(snapshot, clock, self._is_stalled)
+        self._behind = FollowedClaims(snapshot, clock, self._is_behind)
         self._hosts = -1
         """How far the changes of nodes were read."""
         self._by_room: set[str] = set()
@@ -76,6 +83,7 @@ class StalledAllocations:
     def begin_anew(self) -> None:
         """Count the time from now on."""
         self._stalled.begin_anew()
+        self._behind.begin_anew()
 
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
@@ -83,9 +91,11 @@ class StalledAllocations:
         for _ in self.steps():
             pass
         self._exclusions.forget_claims(self._may_stall)
+        rows = chain(self._stalled.items(), self._behind.items())
+        due = {claim.uid: claim for claim, since in rows if now - since >= self._timeout(claim)}
         by_node: dict[str, list[Claim]] = {}
-        for claim, since in self._stalled.items():
-            if now - since >= self._timeout(claim) and claim.allocation is not None:
+        for claim in due.values():
+            if claim.allocation is not None:
                 by_node.setdefault(claim.allocation.node or "", []).append(claim)
         self._asked = {node: at for node, at in self._asked.items() if node in by_node}
         nodes = [node for node in by_node if now - self._asked.get(node, -_PAUSE) >= _PAUSE][:_NODES]
@@ -94,7 +104,9 @@ class StalledAllocations:
         with self._lifted() if waiting else nullcontext():
             for node in nodes:
                 self._asked[node] = now
-                found += self._wanted(node, by_node[node], waiting)
+                # Whether pods wait for others' end may change without a change of their claims.
+                stalled = [each for each in by_node[node] if self._is_stalled(each) or self._is_behind(each)]
+                found += self._wanted(node, stalled, waiting)
         for claim in found:
             self._exclusions.rest(claim.uid, self._timeout(claim))
         return found
@@ -107,6 +119,7 @@ class StalledAllocations:
             self._classes = classes
             self._stalled.doubt()
         yield from self._stalled.steps()
+        yield from self._behind.steps()
         hosts, self._hosts = self._hosts, snapshot.changes.hosts.end
         for claim in snapshot.claims_of(self._by_room) if hosts != self._hosts else ():
             yield
@@ -126,15 +139,8 @@ class StalledAllocations:
     def _is_stalled(self, claim: Claim) -> bool:
         """Say whether we allocated it, live pods name it, and none of them is bound or about to start."""
         self._by_room.discard(claim.uid)
-        if (
-            claim.allocated_by != self._manager
-            or immediate(claim)
-            or claim.deleting
-            or self._is_in_use(claim)
-        ):
-            return False
-        pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
-        if not pods or any(pod.node is not None for pod in pods):
+        pods = self._unbound(claim)
+        if not pods:
             return False
         shut_out = ShutOut(self._snapshot)
         for pod in pods:
@@ -146,6 +152,26 @@ class StalledAllocations:
                 if pod not in shut_out:
                     return False
         return True
+
+    def _is_behind(self, claim: Claim) -> bool:
+        """Say whether we allocated it, and the live pods that name it wait behind their gates for the end of another, which has a network device of theirs."""
+        pods, one_pod = self._unbound(claim), OnePod(self._snapshot, self._ungating)
+        return bool(pods) and all(
+            GATE in pod.gates and not self._ungating(pod.uid) and one_pod.taken(pod) is not None
+            for pod in pods
+        )
+
+    def _unbound(self, claim: Claim) -> list[Pod]:
+        """Return the live pods that name a claim which we allocated for pods; none if one of them is bound, or may be."""
+        if (
+            claim.allocated_by != self._manager
+            or immediate(claim)
+            or claim.deleting
+            or self._is_in_use(claim)
+        ):
+            return []
+        pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
+        return [] if any(pod.node is not None for pod in pods) else pods
 
     def _waiting(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
         """Return demands that were not served in this pass, without those that wait behind the others themselves."""

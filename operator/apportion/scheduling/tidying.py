@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import HolderKind
 from apportion.cluster.indexes.deviceindex import device_of
+from apportion.dra.claim import Claim
+from apportion.scheduling.awaitedcuts import PATIENCE, AwaitedCuts, partitions_of
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.consumers import is_taken_up
@@ -19,7 +21,7 @@ from apportion.scheduling.waiting import WaitingDemand
 
 
 class Tidying:
-    """Clears allocations that no pod wants, that no scheduler takes up, or whose partition could not be cut."""
+    """Clears allocations that no pod wants, that no scheduler takes up, or whose partition could not be cut, or is not."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Tidying:
         self._exclusions = exclusions
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._gone = GoneConsumers(snapshot, clock, manager=manager)
+        self._awaited_cuts = AwaitedCuts(snapshot, clock, manager=manager, ungating=writes.ungating)
         self._stalled = StalledAllocations(
             snapshot,
             decider.candidates,
@@ -44,16 +47,17 @@ class Tidying:
             clock,
             manager=manager,
             is_evaluated=is_evaluated,
+            ungating=writes.ungating,
             lifted=decider.reservations.all_lifted,
         )
 
     def begin(self) -> None:
         """Begin to act: for how long claims were unused while another replica acted was not looked at."""
-        for each in (self._unused, self._stalled, self._gone):
+        for each in (self._unused, self._stalled, self._gone, self._awaited_cuts):
             each.begin_anew()
 
-    def tidy(self, demands: Iterable[WaitingDemand]) -> Iterator[None]:
-        """Clear what is due; `demands`: what waited in this pass. Yields where others may run."""
+    def tidy(self, demands: Iterable[WaitingDemand], awaited: Iterable[Claim]) -> Iterator[None]:
+        """Clear what is due; `demands`: what waited in this pass, `awaited`: whose partitions pods wait for. Yields where others may run."""
         for each in (self._unused, self._stalled, self._gone):
             yield from each.steps()
         for claim, why in self._unused.due():
@@ -65,6 +69,7 @@ class Tidying:
         for claim in self._gone.due():
             self._writes.recheck(claim)
         self._clear_failed_cuts()
+        self._clear_overdue_cuts(awaited)
         self._release_finalizers()
 
     def _clear_failed_cuts(self) -> None:
@@ -80,6 +85,21 @@ class Tidying:
                 self._exclusions.refuse_device(device)
                 text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
                 self._writes.clear(claim, text.removesuffix(": "), "failed cut")
+
+    def _clear_overdue_cuts(self, awaited: Iterable[Claim]) -> None:
+        """Clear allocations whose partition nobody cuts; it is not looked for at the same place at once."""
+        snapshot, exclusions = self._snapshot, self._exclusions
+        for claim in self._awaited_cuts.overdue(awaited):
+            devices = partitions_of(claim, snapshot)
+            for device in devices:
+                exclusions.refuse_device(device)
+            name = claim.allocation.node if claim.allocation is not None else None
+            if name is not None and (node := snapshot.node(name)) is not None:
+                for pod in snapshot.users(claim):
+                    exclusions.refuse_node(pod.uid, node)
+            names = ", ".join(map(str, devices))
+            text = f"no agent cut its partition ({names}) within {PATIENCE:.0f} s, or said why not"
+            self._writes.clear(claim, text, "failed cut")
 
     def _release_finalizers(self) -> None:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
