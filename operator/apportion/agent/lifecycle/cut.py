@@ -136,19 +136,20 @@ def row_from_hardware(
     """Return a row for what is on the hardware for this Partition although the journal has none; None: nothing of ours is there.
 
     After the journal was lost the object's status says what is ours. With `--foreign adopt` a partition that a person made at the
-    place of a layout's becomes the layout's.
+    place of a layout's becomes the layout's. What has another object's row is that one's: a status that a backup brought back may
+    name a UUID that was given again.
     """
-    uuid = partition.status.uuid
+    uid, uuid = partition.metadata.uid, partition.status.uuid
     for found in live.values():
-        if uuid and found.uuid == uuid:
+        if uuid and found.uuid == uuid and not context.is_anothers(uid, found):
             return _row(partition, card, found, Step.CREATED)
     meant = partition_device(card, partition.spec.device)
     if meant is None or meant.placement is None:
         return None
     there = live.get(PartitionPlace(card.name, meant.profile.name, meant.placement))
-    if there is None or context.is_anothers(partition.metadata.uid, there):
+    if there is None or context.is_anothers(uid, there):
         return None
-    if partition.metadata.uid in context.journal.interrupted():
+    if uid in context.journal.interrupted():
         # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
     # One that is being deleted has adopted nothing, or its status would say so.
