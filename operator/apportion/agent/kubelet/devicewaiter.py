@@ -65,7 +65,7 @@ class DeviceWaiter:
 
     async def _part(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
         """Return the UID of a partition's object, "" for none, and the partition once it is cut; else the reason why not."""
-        partition = self._context.desired.of_device(device.device)
+        partition = self._context.partition_for(device.device, row.uid)
         uid = partition.metadata.uid if partition is not None else ""
         why = why_unusable(partition, row, device)
         if partition is None or why:

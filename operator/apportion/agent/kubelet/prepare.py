@@ -174,7 +174,7 @@ class Preparer:
         }
         devices = [
             DeviceDescription(
-                named[device.id], self._node, device.device, self._attributes(each), device.share
+                named[device.id], self._node, device.device, self._attributes(device, each), device.share
             )
             for device, each in zip(row.devices, injections, strict=True)
         ]
@@ -204,8 +204,8 @@ class Preparer:
         self._context.at("cdi.written")
         return row, injections
 
-    def _attributes(self, each: Injection) -> dict[str, object]:
-        partition = self._context.desired.of_device(each.device) if each.partition else None
+    def _attributes(self, device: ClaimDevice, each: Injection) -> dict[str, object]:
+        partition = self._context.desired.get(device.partition)
         layout = layout_of(partition) if partition is not None else ""
         return device_attributes(each.device, self._context.hardware.cards, each.uuid, layout=layout)
 

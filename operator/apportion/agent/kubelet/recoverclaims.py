@@ -114,7 +114,7 @@ def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: s
                 requests.setdefault(key, []).append(request["name"].split("/")[0])
     for (name, pool, share), served in requests.items():
         card = card_of(name, dict(context.hardware.cards))
-        partition = context.desired.of_device(name)
+        partition = context.partition_for(name, uid)
         if card is not None:
             yield ClaimDevice(
                 device=name,

@@ -17,10 +17,11 @@ from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
-from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions, is_deleting
 from apportion.agent.rows import ClaimRow, PartitionRow
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.agent.wakeup import Wakeup
+from apportion.api.partition import Partition
 from apportion.cluster.client import Client
 from apportion.errors import NotReady
 
@@ -172,6 +173,21 @@ class AgentContext:
         rows = self.journal.partitions_of(found.card)
         same = (row for row in rows if (row.place, row.uuid) == (found.place, found.uuid) and row.uuid)
         return any(row.uid != uid for row in same)
+
+    def partition_for(self, device: str, claim: str) -> Partition | None:
+        """Return the Partition by which a claim (UID) has a device, None where there is none.
+
+        Of several for one device it is the claim's own, else one that is not being deleted, else one that was cut: it has a row, or after
+        the journal was lost a UUID in its status.
+        """
+        rows = self.journal.partitions()
+
+        def order(partition: Partition) -> tuple[bool, bool, bool]:
+            holder, uid = partition.spec.holder, partition.metadata.uid
+            own = holder is not None and holder.uid == claim
+            return not own, is_deleting(partition), uid not in rows and not partition.status.uuid
+
+        return min(self.desired.of_device(device), key=order, default=None)
 
     def users(self, uid: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""

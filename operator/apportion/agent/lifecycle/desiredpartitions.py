@@ -98,10 +98,9 @@ class DesiredPartitions:
         )
         return {partition.metadata.uid: partition for partition in found}
 
-    def of_device(self, device: str) -> Partition | None:
-        """Return the Partition of a device, one that is not being deleted before one that is."""
-        found = [partition for partition in self._by_uid.values() if partition.spec.device == device]
-        return min(found, key=is_deleting, default=None)
+    def of_device(self, device: str) -> tuple[Partition, ...]:
+        """Return the Partitions of a device: one, unless people make further ones (`AgentContext.partition_for`)."""
+        return tuple(partition for partition in self._by_uid.values() if partition.spec.device == device)
 
 
 def _read(item: Object) -> Partition:

@@ -112,7 +112,7 @@ class CardWorker:
             for uid, wait in self._waits.items()
             if context.desired.get(uid) is not None or context.journal.partition(uid) is not None
         }
-        for device in [device for device in context.unsupported if context.desired.of_device(device) is None]:
+        for device in [device for device in context.unsupported if not context.desired.of_device(device)]:
             # No Partition asks for it any more; the next one may try again.
             context.unsupported.discard(device)
             context.slices_changed()
