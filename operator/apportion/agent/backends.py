@@ -10,6 +10,7 @@ from functools import partial
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.ascend.knowntemplates import KnownTemplates
 from apportion.agent.devices.backend import Backend, Releasable
 from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.generic import configuration
@@ -36,7 +37,9 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
         driver_root=options.nvidia_driver_root,
         profiles=KnownProfiles(options.state_dir / "profiles"),
     ),
-    "ascend": lambda options, _: AscendBackend(options.host_root, at=options.at),
+    "ascend": lambda options, _: AscendBackend(
+        options.host_root, at=options.at, templates=KnownTemplates(options.state_dir / "templates")
+    ),
     "rdma": lambda options, _: RdmaBackend(options.host_root, AwayFolder(options.run_dir / AWAY)),
 }
 """Backends of real hardware; `present()` says whether the vendor's library or devices are on the node."""

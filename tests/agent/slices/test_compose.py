@@ -7,7 +7,7 @@ import pytest
 from apportion.agent.devices.values import LivePartition, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.compose import compose
-from apportion.agent.slices.nodeinventory import held_for
+from apportion.agent.slices.nodeinventory import PARTS_ONLY, held_for
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.api.policy import SharingStrategy
 from tests.agent.places import H100, MakeBackend, partition_place
@@ -79,7 +79,24 @@ def test_a_shape_that_no_profile_describes_blocks_the_card(make_backend: MakeBac
     backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
     odd = LivePartition("gpu-1", "1c.3g.40gb", Placement(0, 4), "MIG-odd")
     made = compose(backend.devices(), (odd,), {}, (), {})
-    assert made.blocked == {"gpu-1"}
+    assert (made.blocked, made.taints) == ({"gpu-1"}, {})
+
+
+@pytest.mark.parametrize("layout", ["", "nightly"])
+@pytest.mark.parametrize("counters", [True, False])
+def test_a_card_with_a_partition_of_ours_that_no_profile_describes_any_more_is_not_offered(
+    make_backend: MakeBackend, layout: str, *, counters: bool
+) -> None:
+    """Nobody names a chip's templates now, and it would be offered whole while a claim has a part of it; without counters only a taint helps."""
+    backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, layout, uuid=live.uuid)
+    cards = tuple(
+        replace(card, profiles=(), totals=card.totals if counters else {}) for card in backend.devices()
+    )
+    made = compose(cards, (live,), {"u": row}, (), {})
+    assert made.blocked == {"gpu-0"}
+    assert made.taints == ({} if counters else {"gpu-0": (PARTS_ONLY,)})
 
 
 def test_a_card_that_a_lost_claim_looked_at_with_admin_access_stays_open(make_backend: MakeBackend) -> None:

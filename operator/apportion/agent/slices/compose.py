@@ -57,7 +57,8 @@ def compose(
     by_name = {card.name: card for card in cards}
     ours = {row.place: row for row in rows.values()}
     occupied: list[PartitionPlace] = []
-    blocked: set[str] = set()
+    undescribed: set[str] = set()
+    """Cards with a partition that no profile describes, so that what is left of them is unknown."""
     static: list[StaticPartition] = []
     foreign: set[str] = set()
     for found in live:
@@ -65,6 +66,9 @@ def compose(
         row = ours.get(found.place)
         if card is None:
             continue
+        described = card.profile(found.profile) is not None
+        if not described:
+            undescribed.add(card.name)
         if row is not None and row.uuid in ("", found.uuid):
             if row.layout:
                 occupied.append(found.place)
@@ -72,16 +76,14 @@ def compose(
                     static.append(_static(row, card))
             continue
         foreign.add(card.name)
-        if card.profile(found.profile) is not None:
+        if described:
             occupied.append(found.place)
-        else:
-            # No profile describes it, so what is left of the card is unknown.
-            blocked.add(card.name)
     # What a reboot or a reset took is made anew: as long as it is not there, no allocation and no hold of the operator keeps its place.
     taken = [row.place for row in rows.values() if _comes_back(row, by_name.get(row.place.card), live)]
     occupied += taken
     layouts = {made.card for made in static} | {place.card for place in taken}
     shared, not_shared = _shared(cards, sharing, foreign, layouts, held, strategies)
+    blocked = set(undescribed)
     for used in (device for claim in held for device in claim.devices):
         if used.device == used.card:
             if not used.admin and (used.share is None or used.card not in shared):
@@ -103,7 +105,9 @@ def compose(
         occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
-        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick, fabric, shared),
+        taints=_taints(
+            cards, foreign if quarantine else set(), static, held, refused, sick, fabric, shared, undescribed
+        ),
         shared=shared,
         not_shared=not_shared,
     )
@@ -156,6 +160,7 @@ def _taints(
     sick: set[str],
     fabric: Mapping[str, str],
     shared: Mapping[str, SharedCard],
+    undescribed: Collection[str],
 ) -> dict[str, tuple[Taint, ...]]:
     """Return what keeps claims off devices, by their names."""
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
@@ -164,7 +169,8 @@ def _taints(
     for card in cards:
         if card.name in fabric:
             taints[card.name] = (*taints[card.name], off_fabric(fabric[card.name]))
-        if card.parts_only:
+        # A card without counters cannot be blocked by them.
+        if card.parts_only or (card.name in undescribed and not card.totals):
             taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for card in (card for card in cards if card.name in quarantined):
         made = [part.device for part in static if part.card == card.name]

@@ -23,7 +23,7 @@ SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
 RELEASED = Taint("apportion.dev/unhealthy", "NoSchedule", "released")
 PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
-"""On a whole card that is in MIG mode until a reset: only its partitions can be used."""
+"""On a whole card of which only partitions can be used: in MIG mode until a reset, or cut although it is published without profiles."""
 FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
 """On every device of a card with a foreign partition, with `--foreign quarantine`."""
 SHARED = Taint(SHARED_KEY, "NoSchedule")
@@ -82,7 +82,7 @@ class NodeInventory:
     occupied: tuple[PartitionPlace, ...] = ()
     """Partitions of layouts, foreign ones, held ones: subtracted from the counters."""
     blocked: frozenset[str] = frozenset()
-    """Cards of which nothing can be cut: held whole, or with a foreign partition that no profile describes."""
+    """Cards of which nothing can be cut: held whole, or with a partition that no profile describes."""
     static: tuple[StaticPartition, ...] = ()
     taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
     """Further taints by device name."""

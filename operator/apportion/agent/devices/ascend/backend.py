@@ -15,6 +15,7 @@ from apportion.agent.devices.ascend import vnpus
 from apportion.agent.devices.ascend.chips import Chip, DcmiAddress, discover
 from apportion.agent.devices.ascend.devicefiles import NpuFiles
 from apportion.agent.devices.ascend.health import HealthMonitor
+from apportion.agent.devices.ascend.knowntemplates import KnownTemplates
 from apportion.agent.devices.ascend.session import (
     FILE_FAILED,
     INNER_ERROR,
@@ -56,14 +57,16 @@ class AscendBackend:
         *,
         at: Callable[[str], None] = lambda _: None,
         calls: CardCalls | None = None,
+        templates: KnownTemplates | None = None,
     ) -> None:
         """`root` is where the host's /sys, /dev and /usr are; `at` is called between two driver calls, for crash tests.
 
-        `calls` ask chips at discovery.
+        `calls` ask chips at discovery; `templates` are those that npu-smi named before.
         """
         self._root = root
         self._at = at
         self._calls = calls or CardCalls()
+        self._templates = templates or KnownTemplates()
         self._session = Session(root)
         self._links = Topology(self._session, self._calls)
         self._monitor = HealthMonitor(self._session)
@@ -82,7 +85,7 @@ class AscendBackend:
         A chip that does not answer costs no other chip anything: one that was found before stays, and a later discovery asks for it.
         """
         self._looked = True
-        chips, self._left_out = discover(self._session, self._root, self._calls, self._links)
+        chips, self._left_out = discover(self._session, self._root, self._calls, self._links, self._templates)
         before = self._chips.values()
         kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
         self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}

@@ -4,7 +4,7 @@ In: a session, the root of the host's file system. Out: chips: each a card with 
 named by its physical id, which is also in the name of its device file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ctypes import byref, c_int, c_uint
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,7 @@ import structlog
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
 from apportion.agent.devices.ascend.driverversion import driver_version
+from apportion.agent.devices.ascend.knowntemplates import KnownTemplates
 from apportion.agent.devices.ascend.ranktable import addresses
 from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session
 from apportion.agent.devices.ascend.structures import (
@@ -76,7 +77,7 @@ class Chip:
 
 
 def discover(
-    session: Session, root: Path, calls: CardCalls, links: topology.Topology
+    session: Session, root: Path, calls: CardCalls, links: topology.Topology, known: KnownTemplates
 ) -> tuple[tuple[Chip, ...], tuple[DcmiAddress, ...]]:
     """Look at every chip, in the order of their physical ids; returns them, and where chips are that do not answer."""
     version = driver_version(session)
@@ -84,7 +85,7 @@ def discover(
     places, left_out = _addresses(session, calls)
     nics = addresses(root)
     found = []
-    looks = {place: partial(_chip, session, *place, root, version, mode) for place in places}
+    looks = {place: partial(_chip, session, place, root, version, mode, known) for place in places}
     for place, chip in calls.ask("chip", looks).items():
         if isinstance(chip, Exception):
             # The others work; this one may answer after a reset, and a later discovery finds it.
@@ -132,7 +133,10 @@ def _count(session: Session, card: int) -> int:
     return chips.value
 
 
-def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, mode: str) -> Chip:
+def _chip(
+    session: Session, place: DcmiAddress, root: Path, version: Semver | None, mode: str, known: KnownTemplates
+) -> Chip:
+    card, device = place
     about = f"card {card} chip {device}"
     phy = _phy(session, card, device, about)
     address = ChipAddress(f"npu-{phy}", card, device)
@@ -143,7 +147,10 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
     model = models.of_chip(chip, board, memory)
     ids = _ids(phy, model, chip)
-    totals, profiles, reason = _split(session, address, model, root, mode, ids)
+    location = _location(session, address, root)
+    uuid = _uuid(session, address, location)
+    ask = partial(known.ask, card, root, uuid, str(version or ""))
+    totals, profiles, reason = _split(session, address, model, root, mode, ids, ask)
     # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
     attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
@@ -151,13 +158,12 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     attributes |= _super_pod(session, address)
     if reason:
         attributes[UNCUT] = reason
-    location = _location(session, address, root)
     capacity = totals or {"aicore": info.aicores, "memory": memory}
     return Chip(
         card=Card(
             name=address.name,
             kind=CardKind.NPU,
-            uuid=_uuid(session, address, location),
+            uuid=uuid,
             location=location,
             attributes=attributes,
             capacity=capacity,
@@ -202,8 +208,9 @@ def _split(
     root: Path,
     mode: str,
     ids: tuple[int, ...],
+    ask: Callable[[], Mapping[str, CounterAmounts]],
 ) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
-    """Return totals, profiles, and why there are none.
+    """Return totals, profiles, and why there are none; `ask` returns amounts by template.
 
     Raises HardwareError when nobody knows whether there are vNPUs: with some on it the chip must not be given away whole.
     """
@@ -223,7 +230,7 @@ def _split(
     if mode and not (mode == _NOT_PERMITTED and model is not None and model.family in _HOST_ONLY_MODE):
         _log.warning("ascend.not_cut", card=address.name, reason=mode, hint=_HINTS[mode])
         return totals, (), mode
-    profiles = templates.profiles(templates.parse(templates.ask(address.card, root)), model, totals)
+    profiles = templates.profiles(ask(), model, totals)
     if not profiles:
         _log.warning(
             "ascend.templates_unknown",
