@@ -223,8 +223,7 @@ class Agent:
         for kind, driver in self._served.items():
             if kind in kinds:
                 cdi, metadata = self._files(driver)
-                node = self._options.node
-                await recover_claims(self.context, cdi, metadata, driver=driver, kind=kind, node=node)
+                await recover_claims(self.context, cdi, metadata, driver=driver, node=self._options.node)
         if CardKind.NIC in kinds:
             await self._networks.pods.recover()
             await self._networks.offered.look()

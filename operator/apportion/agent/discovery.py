@@ -14,6 +14,7 @@ from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.threads import OneCall, in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.driverpause import DriverPause
+from apportion.agent.kubelet.claimfiles import prepared_cards
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import lost_claims
 from apportion.agent.lifecycle.context import AgentContext
@@ -48,12 +49,13 @@ class Discovery:
         """Whether drivers are there that were not, by the names of their backends."""
 
     async def first(self) -> Mapping[str, Card]:
-        """Return the cards. Their names are those that the journal has; where it has none, those of the node's slices.
+        """Return the cards. Their names are those that the journal has; where it has none, those of prepared claims, and of the node's slices.
 
-        It has none when it is new, was lost, or is of an older release.
+        It has none when it is new, was lost, or is of an older release. Kubelet deletes slices when no agent ran for half a minute.
         """
         journal, options = self._context.journal, self._options
         if not journal.known():
+            await asyncio.to_thread(lambda: journal.learn_names(self._prepared_cards()))
             found = await self._context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
             drivers = {**options.drivers, **self._generic.drivers}
             named = {CardKind.GPU, *self._generic.types}
@@ -100,6 +102,14 @@ class Discovery:
                 raise NotReady(
                     f"a card of claim {uid} answers now: the agent starts anew to recover the claim"
                 )
+
+    def _prepared_cards(self) -> dict[str, str]:
+        """Return the UUIDs of cards in use by the names under which claims were prepared on them, of the kinds that are named by the journal."""
+        options, found = self._options, dict[str, str]()
+        for driver in (options.drivers[CardKind.GPU], *self._generic.drivers.values()):
+            metadata = MetadataFolder(options.plugins_dir / driver, driver)
+            found |= prepared_cards(CdiFolder(options.cdi_dir), metadata, driver)
+        return found
 
     async def _discover(self) -> Mapping[str, Card]:
         cards = await self._context.hardware.discover()

@@ -1,4 +1,4 @@
-"""Claims of a lost journal whose card does not answer when the next agent starts: their files alone say that containers have it."""
+"""Claims of a lost journal: their files alone say what containers have, also on cards that do not answer when the next agent starts."""
 
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +11,7 @@ from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
+from apportion.agent.kubelet.claimfiles import prepared_cards
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import recover_claims
 from apportion.agent.nodelabels import NodeLabels
@@ -28,19 +29,22 @@ from tests.cluster.apiserver import failed
 async def recollected(folder: Path, node: OneCard) -> int:
     """Recover as an agent does that starts."""
     metadata = MetadataFolder(folder / "p" / GPU, GPU)
-    return await recover_claims(
-        node.context, CdiFolder(folder / "cdi"), metadata, driver=GPU, kind="gpu", node="n"
+    return await recover_claims(node.context, CdiFolder(folder / "cdi"), metadata, driver=GPU, node="n")
+
+
+async def cut_for_claim(node: OneCard) -> None:
+    """Cut a partition that the claim holds."""
+    node.partition(
+        "p1", holder={"kind": "ResourceClaim", "namespace": REF.namespace, "name": REF.name, "uid": REF.uid}
     )
+    await node.work()
 
 
 async def test_a_claim_whose_card_does_not_answer_is_recollected(tmp_path: Path, make_gpus: Nodes) -> None:
     """Its partition is unknown, not gone: a container that restarts needs the files, and nobody else gets the partition."""
     gpu = make_gpus()
     async with one_card(tmp_path, gpu.backend) as node:
-        node.partition(
-            "p1", holder={"kind": "ResourceClaim", "namespace": "default", "name": "c", "uid": REF.uid}
-        )
-        await node.work()
+        await cut_for_claim(node)
         await preparer(tmp_path, node, DEVICE).prepare(REF)
         seen = node.items
     async with one_card(tmp_path, gpu.anew(), "lost", seen=seen) as node:
@@ -55,10 +59,11 @@ async def test_a_claim_whose_card_does_not_answer_is_recollected(tmp_path: Path,
 async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
     tmp_path: Path, make_gpus: Nodes
 ) -> None:
-    """Another card answers: without the file the card would be given to another claim when it comes. The agent starts anew for it."""
+    """Another card answers. Its claim has a row before the card comes, which needs no new start: nobody else may have it for a moment."""
     gpus = make_gpus(["H100-80GB"] * 3)
     async with one_card(tmp_path, gpus.backend) as node:
         await preparer(tmp_path, node, "gpu-1").prepare(REF)
+        uuid = node.context.hardware.cards["gpu-1"].uuid
     gpus.backend.close()
     # The third one stays away: there may be more to find all the time.
     gpus.fake.lose(2)
@@ -66,18 +71,21 @@ async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
     with closing(NvmlBackend(gpus.root, calls=CardCalls(3.0))) as backend:
         async with one_card(tmp_path, backend, "lost") as node:
             assert [*node.context.hardware.cards] == ["gpu-0"]
-            assert await recollected(tmp_path, node) == 0
+            assert await recollected(tmp_path, node) == 1
+            (row,) = node.context.journal.claims()
+            assert [(each.device, each.card, each.card_uuid) for each in row.devices] == [
+                ("gpu-1", "gpu-1", uuid)
+            ]
             assert await preparer(tmp_path, node, "gpu-1").remove_orphans() == 0
             options = AgentOptions("n", cdi_dir=tmp_path / "cdi", plugins_dir=tmp_path / "p")
             pause = DriverPause(NodeLabels(node.api, "n"), node.context.hardware, why="", interval=1.0)
             discovery = Discovery(options, node.context, Found((backend,)), pause)
             assert await discovery.later() == frozenset()
             gpus.fake.drop_rules()
-            with pytest.raises(NotReady, match=f"a card of claim {REF.uid} answers now"):
-                await eventually(discovery.later, lambda _: False)
-            assert await recollected(tmp_path, node) == 1
-            assert node.context.hardware.incomplete
-            assert await discovery.later() == frozenset()
+            assert await eventually(discovery.later, bool) == {"gpu-1"}
+            with pytest.raises(NotReady, match=f"is held by ResourceClaim {REF.key}"):
+                node.prepared("other", "gpu-1", card="gpu-1")
+            await preparer(tmp_path, node, "gpu-1").prepare(REF)
 
 
 @pytest.mark.slow
@@ -131,3 +139,52 @@ async def test_a_claim_that_is_recollected_while_the_api_is_silent_is_the_same_i
         node.server.fault = lambda _: None
         devices = await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
         assert {device.device for device in devices} == {"gpu-0", "gpu-1"}
+
+
+@pytest.mark.parametrize("other", ["gpu-1", ""], ids=["with another device", "alone"])
+async def test_a_claim_whose_partition_is_gone_is_recollected_for_its_other_devices(
+    tmp_path: Path, make_backend: MakeBackend, other: str
+) -> None:
+    """Its container goes on with these, and with less in its row than the claim has it could not start anew. With none of them no container can run."""
+    backend = make_backend(cards=[H100 | {"count": 2}])
+    devices = [DEVICE, other] if other else [DEVICE]
+    async with one_card(tmp_path, backend) as node:
+        await cut_for_claim(node)
+        await preparer(tmp_path, node, *devices).prepare(REF)
+        (live,) = await node.live()
+        await node.context.hardware.destroy(live)
+    async with one_card(tmp_path, backend, "lost") as node:
+        assert await recollected(tmp_path, node) == len(devices) - 1
+        rows = node.context.journal.claims()
+        assert [[device.device for device in row.devices] for row in rows] == ([devices] if other else [])
+
+
+async def test_files_of_prepared_claims_tell_which_card_had_which_name(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """That of a partition, too. Files that are left of a claim without its CDI file may be of another time."""
+    backend = make_backend(cards=[H100 | {"count": 2}])
+    async with one_card(tmp_path, backend) as node:
+        await cut_for_claim(node)
+        await preparer(tmp_path, node, DEVICE, "gpu-1").prepare(REF)
+        uuids = {card.name: card.uuid for card in node.context.hardware.cards.values()}
+    cdi, metadata = CdiFolder(tmp_path / "cdi"), MetadataFolder(tmp_path / "p" / GPU, GPU)
+    assert prepared_cards(cdi, metadata, GPU) == uuids
+    cdi.remove(GPU, REF.uid)
+    assert prepared_cards(cdi, metadata, GPU) == {}
+
+
+async def test_a_claim_stays_with_the_card_that_its_files_name_by_uuid(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Another card has the name by now. Its containers do not run on that one, and no files are written for it."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-0").prepare(REF)
+        uuid = node.context.hardware.cards["gpu-0"].uuid
+    (file,) = (tmp_path / "p" / GPU).glob(f"*/{REF.uid}/*/metadata.json")
+    file.write_text(file.read_text().replace(uuid, "GPU-that-left"))
+    async with one_card(tmp_path, backend, "lost") as node:
+        assert await recollected(tmp_path, node) == 1
+        with pytest.raises(NotReady, match=f"gpu-0 was prepared on GPU-that-left, and gpu-0 is {uuid} now"):
+            await preparer(tmp_path, node, "gpu-0").prepare(REF)

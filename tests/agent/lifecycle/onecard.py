@@ -69,10 +69,12 @@ class OneCard:
         """Return the status of a Partition as it was last written."""
         return dict(self.items[item["metadata"]["name"]].get("status") or {})
 
-    def prepared(self, uid: str, device: str, step: ClaimStep = ClaimStep.PREPARED) -> ClaimRow:
-        """Have a claim prepared with a device, or as far as `step`."""
-        card = self.context.hardware.cards["gpu-0"]
-        devices = (ClaimDevice(device, card.name, "n", ("r0",), f"{GPU}/claim={uid}", card_uuid=card.uuid),)
+    def prepared(
+        self, uid: str, device: str, step: ClaimStep = ClaimStep.PREPARED, *, card: str = "gpu-0"
+    ) -> ClaimRow:
+        """Have a claim prepared with a device of a card, or as far as `step`."""
+        known = self.context.hardware.cards[card]
+        devices = (ClaimDevice(device, card, "n", ("r0",), f"{GPU}/claim={uid}", card_uuid=known.uuid),)
         row = ClaimRow(uid, GPU, "default", uid, step, devices)
         self.context.journal.reserve(row)
         return row

@@ -5,18 +5,17 @@ prepared and not unprepared, so its containers may run: without a row its device
 """
 
 import asyncio
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import structlog
 
 from apportion.agent.cdi import CdiFolder, device_id
-from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claimfiles import NamedDevice, named_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
-from apportion.agent.kubelet.metadata import Json, MetadataFolder, share_in
+from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
-from apportion.agent.slices.naming import card_of
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.api.partition import Phase
 from apportion.errors import ApportionError, HardwareError
 
@@ -36,12 +35,13 @@ async def note_interrupted(context: AgentContext) -> None:
 
 
 async def recover_claims(
-    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: str, node: str
+    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, node: str
 ) -> int:
     """Write rows for claims of which only files exist; returns how many.
 
-    Called before workers start. After a reboot nothing is recovered: no container survived it. Files that name a partition
-    which is not on the hardware are left for `remove_orphans`: no container can use it. One on a card that does not answer is not gone.
+    Called before workers start. After a reboot nothing is recovered: no container survived it. A row has all devices that the files name,
+    on the cards that had these names then, and a card that does not answer, or is not there, is not gone. Only files of which each device is
+    a partition that is not on its card are left for `remove_orphans`: no container can use it.
     """
     journal = context.journal
     if journal.rebooted:
@@ -50,32 +50,27 @@ async def recover_claims(
     lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.is_intact(driver, uid)]
     if not lost:
         return 0
-    live, silent = await _there(context, kind)
+    hardware = await _look(context)
     count = 0
     for uid in lost:
         files = metadata.read(uid)
-        devices = tuple(_devices(context, files, uid, driver))
-        uuids = {uuid for file in files for uuid in _uuids(file)}
-        unknown = silent.intersection(device.card for device in devices)
-        if not devices or not (uuids <= live or unknown):
+        devices = named_devices(files)
+        if not any(map(hardware.may_have, devices)):
             continue
         about = files[0]["metadata"]
-        ref = ClaimRef(about["namespace"], about["name"], uid)
-        row = ClaimRow(
-            uid,
-            driver,
-            ref.namespace,
-            ref.name,
-            ClaimStep.PREPARED,
-            await _planned(context, ref, devices, driver, kind, node),
-        )
+        found = tuple(_device(context, device, uid, driver) for device in devices)
+        row = ClaimRow(uid, driver, about["namespace"], about["name"], ClaimStep.PREPARED, found)
+        allocated = await _allocated(context, row, node)
+        if allocated is not None:
+            row = replace(row, devices=allocated)
         try:
             await asyncio.to_thread(journal.reserve, row)
         except ApportionError as error:
-            _log.error("claim.not_recovered", claim=ref.key, uid=uid, error=str(error))
+            _log.error("claim.not_recovered", claim=row.key, uid=uid, error=str(error))
             continue
         count += 1
-        _log.warning("claim.recovered", claim=ref.key, uid=uid, devices=[device.device for device in devices])
+        names = [device.device for device in row.devices]
+        _log.warning("claim.recovered", claim=row.key, uid=row.uid, devices=names)
     return count
 
 
@@ -87,71 +82,64 @@ def lost_claims(
     return tuple(
         uid
         for uid in sorted(cdi.claims(driver) - known)
-        if any(device.card in cards for device in _devices(context, metadata.read(uid), uid, driver))
+        if any(device.card in cards for device in named_devices(metadata.read(uid)))
     )
 
 
-async def _there(context: AgentContext, kind: str) -> tuple[set[str], set[str]]:
-    """Return the UUIDs of what is there, and the names of cards that do not say what is on them."""
-    live, silent = set[str](), set[str]()
+@dataclass(frozen=True, slots=True)
+class _Hardware:
+    """What is on the node as far as it answers."""
+
+    cards: frozenset[str]
+    """UUIDs of the cards that are there and say what is on them."""
+    partitions: frozenset[str]
+    """UUIDs of what is on them."""
+
+    def may_have(self, device: NamedDevice) -> bool:
+        """Say whether containers may use a device."""
+        return device.whole or device.uuid in self.partitions or device.card_uuid not in self.cards
+
+
+async def _look(context: AgentContext) -> _Hardware:
+    cards, partitions = set[str](), set[str]()
     for card in context.hardware.cards.values():
-        if card.kind == kind:
-            live.add(card.uuid)
-            try:
-                live |= {found.uuid for found in await context.hardware.partitions_of(card.name)}
-            except HardwareError:
-                silent.add(card.name)
-    return live, silent
+        try:
+            partitions |= {found.uuid for found in await context.hardware.partitions_of(card.name)}
+            cards.add(card.uuid)
+        except HardwareError:
+            continue
+    return _Hardware(frozenset(cards), frozenset(partitions))
 
 
-def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
-    """Yield the devices that the metadata files name, each once, with the requests that they serve."""
-    requests: dict[tuple[str, str, Share | None], list[str]] = {}
-    for file in files:
-        for request in file["requests"]:
-            for device in request["devices"]:
-                key = device["name"], device["pool"], share_in(device["attributes"])
-                requests.setdefault(key, []).append(request["name"].split("/")[0])
-    for (name, pool, share), served in requests.items():
-        card = card_of(name, dict(context.hardware.cards))
-        partition = context.partition_for(name, uid)
-        if card is not None:
-            yield ClaimDevice(
-                device=name,
-                card=card.name,
-                pool=pool,
-                requests=tuple(dict.fromkeys(served)),
-                cdi=device_id(driver, uid, name, share),
-                partition=partition.metadata.uid if partition is not None and name != card.name else "",
-                card_uuid=card.uuid,
-                share=share,
-            )
+def _device(context: AgentContext, named: NamedDevice, uid: str, driver: str) -> ClaimDevice:
+    partition = None if named.whole else context.partition_for(named.device, uid)
+    return ClaimDevice(
+        device=named.device,
+        card=named.card,
+        pool=named.pool,
+        requests=named.requests,
+        cdi=device_id(driver, uid, named.device, named.share),
+        partition=partition.metadata.uid if partition is not None else "",
+        card_uuid=named.card_uuid,
+        share=named.share,
+    )
 
 
-def _uuids(file: Json) -> Iterator[str]:
-    for request in file["requests"]:
-        for device in request["devices"]:
-            uuid = device["attributes"].get("uuid", {}).get("string")
-            if uuid:
-                yield uuid
+async def _allocated(context: AgentContext, row: ClaimRow, node: str) -> tuple[ClaimDevice, ...] | None:
+    """Return the devices as the API has them, if the claim has exactly these: it alone says which have admin access.
 
-
-async def _planned(
-    context: AgentContext,
-    ref: ClaimRef,
-    devices: tuple[ClaimDevice, ...],
-    driver: str,
-    kind: str,
-    node: str,
-) -> tuple[ClaimDevice, ...]:
-    """Return the devices as the API has them, if the claim has exactly these: only the API says which have admin access."""
+    None: the claim is gone, has lost its devices, or the API does not answer; they are in use all the same.
+    """
+    ref = ClaimRef(row.namespace, row.name, row.uid)
     try:
-        results = allocated_devices(await read(context.client, ref), ref, driver, node)
-        planned = claim_devices(ref, results, context.hardware.cards, kind)
+        results = allocated_devices(await read(context.client, ref), ref, row.driver, node)
     except ApportionError:
-        # The claim is gone, has lost its devices, or the API does not answer: the devices are in use all the same.
-        return devices
-    bound = {device.id: device.partition for device in devices}
-    if set(bound) != {device.id for device in planned}:
-        return devices
-    return tuple(replace(device, partition=bound[device.id]) for device in planned)
+        return None
+    admin: dict[tuple[str, str], bool] = {}
+    for result in results:
+        key = result.device.name, result.share_id or ""
+        admin[key] = result.admin_access and admin.get(key, True)
+    devices = {device.id: device for device in row.devices}
+    if devices.keys() != admin.keys():
+        return None
+    return tuple(replace(devices[key], admin=looks) for key, looks in admin.items())
