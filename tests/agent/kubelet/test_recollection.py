@@ -12,18 +12,26 @@ from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.kubelet.claimfiles import prepared_cards
+from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import recover_claims
 from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.settings import AgentOptions
+from apportion.cluster.client import Object
+from apportion.cluster.kinds import CLAIMS
 from apportion.errors import NotReady
 from testbed.eventually import eventually
-from tests.agent.kubelet.filesbelow import REF, preparer
+from tests.agent.journal.smalldisk import small_disk
+from tests.agent.kubelet.filesbelow import REF, preparer, written
 from tests.agent.lifecycle.onecard import DEVICE, OneCard, one_card
 from tests.agent.lifecycle.test_silent_cards import silence
 from tests.agent.nvml.nodes import Nodes
 from tests.agent.places import GPU, H100, MakeBackend
 from tests.cluster.apiserver import failed
+
+OWNER = ClaimRef("default", "c", "f0000000-0000-4000-8000-00000000000c")
+MONITOR = ClaimRef("default", "monitor", "00000000-0000-4000-8000-000000000000")
+"""Files are read in the order of UIDs."""
 
 
 async def recollected(folder: Path, node: OneCard) -> int:
@@ -139,6 +147,64 @@ async def test_a_claim_that_is_recollected_while_the_api_is_silent_is_the_same_i
         node.server.fault = lambda _: None
         devices = await preparer(tmp_path, node, "gpu-1", "gpu-0").prepare(REF)
         assert {device.device for device in devices} == {"gpu-0", "gpu-1"}
+
+
+def looks(*devices: str) -> Object:
+    """Return the claim as the API has it, with admin access."""
+    claim = written(*devices)
+    for result in claim["status"]["allocation"]["devices"]["results"]:
+        result["adminAccess"] = True
+    return claim
+
+
+@pytest.mark.parametrize("confirmed", [OWNER, MONITOR, None], ids=["owner", "monitor", "neither"])
+async def test_of_two_claims_with_one_device_the_one_with_admin_access_keeps_no_other_off(
+    tmp_path: Path, make_backend: MakeBackend, confirmed: ClaimRef | None
+) -> None:
+    """Files do not say which one it is; the API says it of those that it still has. Where it knows neither, the device is free after both."""
+    backend = make_backend(cards=[H100])
+    claims = {
+        OWNER: written("gpu-0", uid=OWNER.uid),
+        MONITOR: looks("gpu-0")
+        | {"metadata": {"namespace": "default", "name": "monitor", "uid": MONITOR.uid}},
+    }
+    async with one_card(tmp_path, backend) as node:
+        for ref, claim in claims.items():
+            node.server.put(CLAIMS, claim)
+            await preparer(tmp_path, node, known=False).prepare(ref)
+    async with one_card(tmp_path, backend, "lost") as node:
+        if confirmed is not None:
+            node.server.put(CLAIMS, claims[confirmed])
+        assert await recollected(tmp_path, node) == 2
+        served = preparer(tmp_path, node, known=False)
+        assert await served.remove_orphans() == 0
+        assert CdiFolder(tmp_path / "cdi").claims(GPU) == {OWNER.uid, MONITOR.uid}
+        rows = {row.uid: row.devices[0].admin for row in node.context.journal.claims()}
+        assert rows == {OWNER.uid: False, MONITOR.uid: confirmed is not None}
+        if confirmed is not None:
+            await served.prepare(confirmed)
+        await served.unprepare(OWNER)
+        if confirmed is None:
+            with pytest.raises(NotReady, match="is held by ResourceClaim default/monitor"):
+                node.prepared("other", "gpu-0")
+            await served.unprepare(MONITOR)
+        node.prepared("other", "gpu-0")
+
+
+async def test_a_claim_that_cannot_be_written_down_ends_the_start(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its files would pass for those of a claim that is gone, and its device for free, once the disk has room. The next start tries again."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        await preparer(tmp_path, node, "gpu-0").prepare(REF)
+    with small_disk(tmp_path / "disk") as disk:
+        async with one_card(disk.folder, backend, "lost") as node:
+            disk.fill()
+            with pytest.raises(NotReady, match="cannot be written"):
+                await recollected(tmp_path, node)
+            disk.free()
+            assert await recollected(tmp_path, node) == 1
 
 
 @pytest.mark.parametrize("other", ["gpu-1", ""], ids=["with another device", "alone"])

@@ -5,7 +5,7 @@ prepared and not unprepared, so its containers may run: without a row its device
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -37,11 +37,14 @@ async def note_interrupted(context: AgentContext) -> None:
 async def recover_claims(
     context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, node: str
 ) -> int:
-    """Write rows for claims of which only files exist; returns how many.
+    """Write rows for claims of which only files exist; returns how many. Raises NotReady when a row cannot be written.
 
     Called before workers start. After a reboot nothing is recovered: no container survived it. A row has all devices that the files name,
     on the cards that had these names then, and a card that does not answer, or is not there, is not gone. Only files of which each device is
     a partition that is not on its card are left for `remove_orphans`: no container can use it.
+
+    Those that the API confirms come first. Two prepared claims have one device where one of them looks at it with admin access, and only
+    the API says which one: where it says so of neither, both hold it.
     """
     journal = context.journal
     if journal.rebooted:
@@ -51,7 +54,8 @@ async def recover_claims(
     if not lost:
         return 0
     hardware = await _look(context)
-    count = 0
+    confirmed: list[ClaimRow] = []
+    others: list[ClaimRow] = []
     for uid in lost:
         files = metadata.read(uid)
         devices = named_devices(files)
@@ -62,16 +66,15 @@ async def recover_claims(
         row = ClaimRow(uid, driver, about["namespace"], about["name"], ClaimStep.PREPARED, found)
         allocated = await _allocated(context, row, node)
         if allocated is not None:
-            row = replace(row, devices=allocated)
-        try:
-            await asyncio.to_thread(journal.reserve, row)
-        except ApportionError as error:
-            _log.error("claim.not_recovered", claim=row.key, uid=uid, error=str(error))
-            continue
-        count += 1
+            confirmed.append(replace(row, devices=allocated))
+        else:
+            others.append(row)
+    rows = [*confirmed, *(_beside(row, confirmed) for row in others)]
+    for row in rows:
+        await asyncio.to_thread(journal.put_claim, row)
         names = [device.device for device in row.devices]
         _log.warning("claim.recovered", claim=row.key, uid=row.uid, devices=names)
-    return count
+    return len(rows)
 
 
 def lost_claims(
@@ -143,3 +146,14 @@ async def _allocated(context: AgentContext, row: ClaimRow, node: str) -> tuple[C
     if devices.keys() != admin.keys():
         return None
     return tuple(replace(devices[key], admin=looks) for key, looks in admin.items())
+
+
+def _beside(row: ClaimRow, confirmed: Iterable[ClaimRow]) -> ClaimRow:
+    """Return a row that looks at those of its devices with admin access that a confirmed claim has."""
+    taken = [device for other in confirmed for device in other.devices]
+    return replace(
+        row,
+        devices=tuple(
+            replace(device, admin=any(device.clashes(other) for other in taken)) for device in row.devices
+        ),
+    )
