@@ -219,12 +219,11 @@ class Agent:
     async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
         await note_interrupted(self.context)
-        kinds = {card.kind for card in self._hardware.cards.values()}
-        for kind, driver in self._served.items():
-            if kind in kinds:
-                cdi, metadata = self._files(driver)
-                await recover_claims(self.context, cdi, metadata, driver=driver, node=self._options.node)
-        if CardKind.NIC in kinds:
+        # Also those of drivers whose cards are not there now: what is prepared on them is unknown, not gone.
+        for driver in self._served.values():
+            cdi, metadata = self._files(driver)
+            await recover_claims(self.context, cdi, metadata, driver=driver, node=self._options.node)
+        if any(card.kind == CardKind.NIC for card in self._hardware.cards.values()):
             await self._networks.pods.recover()
             await self._networks.offered.look()
             self._start(self._networks.runtime.run())

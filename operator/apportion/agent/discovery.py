@@ -5,7 +5,7 @@ In: options, backends, the journal. Out: cards whose names the journal keeps, or
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import structlog
 
@@ -16,7 +16,6 @@ from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.kubelet.claimfiles import prepared_cards
 from apportion.agent.kubelet.metadata import MetadataFolder
-from apportion.agent.kubelet.recoverclaims import lost_claims
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publishedcards import published_cards
@@ -66,8 +65,7 @@ class Discovery:
     async def later(self) -> frozenset[str]:
         """Return the cards that came, went, or say something else: after a reset, for example.
 
-        Raises NotReady when a driver is there at last, a card of a claim that the journal lost, or generic devices are configured anew: the
-        agent then starts anew.
+        Raises NotReady when a driver is there at last, or generic devices are configured anew: the agent then starts anew.
         """
         absent = [name for name in self._absent if name != PAUSABLE or not self._pause.why]
         for name in absent:
@@ -84,7 +82,6 @@ class Discovery:
         except NotReady as error:
             _log.warning("journal.unwritable", error=str(error))
             return frozenset()
-        self._check_lost_claims(found.keys() - known.keys())
         return frozenset(name for name in found.keys() | known.keys() if found.get(name) != known.get(name))
 
     async def _arrived(self, name: str) -> bool:
@@ -92,16 +89,6 @@ class Discovery:
         call = self._asked[name]
         found = await call.answered(lambda: in_own_thread(arrived, self._options, [name]), self._patience)
         return found is not None and bool(found.result())
-
-    def _check_lost_claims(self, cards: Collection[str]) -> None:
-        """Raise NotReady when a new card is in use by a claim that the journal lost: nobody may ask for its devices before it is recovered."""
-        options = self._options
-        for driver in {**options.drivers, **self._generic.drivers}.values() if cards else ():
-            metadata = MetadataFolder(options.plugins_dir / driver, driver)
-            for uid in lost_claims(self._context, CdiFolder(options.cdi_dir), metadata, driver, cards):
-                raise NotReady(
-                    f"a card of claim {uid} answers now: the agent starts anew to recover the claim"
-                )
 
     def _prepared_cards(self) -> dict[str, str]:
         """Return the UUIDs of cards in use by the names under which claims were prepared on them, of the kinds that are named by the journal."""

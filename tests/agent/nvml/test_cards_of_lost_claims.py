@@ -1,5 +1,7 @@
 """A lost journal: claims that run keep the GPUs that they have, under whatever name, whether these are there yet, or not any more."""
 
+import pytest
+
 from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.killedagent import KilledAgent, killed_agent
@@ -62,3 +64,24 @@ async def test_a_claim_is_recovered_on_the_card_that_it_has(faked: MakeFake, nam
             assert [name for name, uuid in uuids.items() if uuid in str(before)] == ["gpu-1"]
             other = await node.claim(namespace, "other", "gpu-1")
             assert "is held by ResourceClaim" in await refusal(agent, node, other)
+
+
+@pytest.mark.slow
+async def test_a_card_that_is_slow_at_each_start_ends_no_agent(faked: MakeFake, namespace: str) -> None:
+    """The first answer of the only one takes 28 s, and the look for cards waits for 25: an agent that started anew for its claim would do so for ever."""
+    async with faked("H100-80GB") as (node, fake):
+        async with killed_agent(node, "never") as agent:
+            await in_use(agent, node, namespace, "gpu-0")
+        lose_journal(node)
+        fake.delay("nvmlDeviceGetPciInfo_v3", 28, times=1, card=0)
+        log = node.folder / "agent.log"
+
+        async def said() -> bool:
+            return "agent.card_changed" in log.read_text()
+
+        async with killed_agent(node, "never") as agent:
+            await agent.insist(lambda: eventually(said, within=50))
+            other = await node.claim(namespace, "other", "gpu-0")
+            assert "is held by ResourceClaim" in await refusal(agent, node, other)
+            assert "gpu-0" in await eventually(node.devices, lambda devices: "gpu-0" in devices)
+            assert log.read_text().count("agent.discovered") == 2

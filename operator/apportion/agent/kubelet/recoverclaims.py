@@ -5,7 +5,7 @@ prepared and not unprepared, so its containers may run: without a row its device
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -75,18 +75,6 @@ async def recover_claims(
         names = [device.device for device in row.devices]
         _log.warning("claim.recovered", claim=row.key, uid=row.uid, devices=names)
     return len(rows)
-
-
-def lost_claims(
-    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, driver: str, cards: Collection[str]
-) -> tuple[str, ...]:
-    """Return the UIDs of claims with devices of these cards that have files and no row."""
-    known = {row.uid for row in context.journal.claims() if row.driver == driver}
-    return tuple(
-        uid
-        for uid in sorted(cdi.claims(driver) - known)
-        if any(device.card in cards for device in named_devices(metadata.read(uid)))
-    )
 
 
 @dataclass(frozen=True, slots=True)
