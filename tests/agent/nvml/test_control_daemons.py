@@ -218,12 +218,16 @@ async def test_a_daemon_is_not_taken_for_gone_while_systemd_does_not_answer(
 ) -> None:
     """Kubelet sees why the claim is not prepared, and its devices are free only when it is known that nothing runs."""
     async with faked() as (node, fake):
-        async with sharing_host(node, fake, {SILENT: silent}) as host, killed_agent(node, "never") as agent:
+        async with sharing_host(node, fake) as host, killed_agent(node, "never") as agent:
             claim = await node.claim(namespace, "silent", "gpu-0", config=[mps()])
-            assert why in await prepared(agent, host, claim)
-            uid = claim["metadata"]["uid"]
-            assert why in await node.unprepared(claim)
+            assert await prepared(agent, host, claim) == ""
+        other = await node.claim(namespace, "other", "gpu-0", config=[mps()])
+        uid = claim["metadata"]["uid"]
+        async with sharing_host(node, fake, {SILENT: silent}) as host, killed_agent(node, "never") as agent:
+            answer = await agent.insist(lambda: eventually(lambda: node.unprepare(claim), bool))
+            assert why in answer[uid]
             assert journal_steps(node) == ([], ["Unpreparing"])
+            assert "is held by" in await prepared(agent, host, other)
         async with sharing_host(node, fake) as host, killed_agent(node, "never") as agent:
             answer = await agent.insist(lambda: eventually(lambda: node.unprepare(claim), bool))
             assert answer[uid] == ""

@@ -1,32 +1,37 @@
 """Sets devices up for the programs that share them, and takes it back: time slices, and control daemons of MPS.
 
 In: a claim's row (`rows.py:SharingRow`). Out: what its containers need, by device. The row is in the journal before the first act and
-until after the last is undone, so that a kill at any point leaves nothing that nobody ends. A daemon serves every claim that has a
-row with its name, and outlives the agent.
+until after the last is undone, so that a kill at any point leaves nothing that nobody ends; what was refused leaves it at once, because it
+need not be undone. A daemon serves every claim that has a row with its name, and outlives the agent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.sharing import Sharing, TimeSlice
 from apportion.agent.devices.values import Edits
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing import acts, daemonfolder
+from apportion.agent.sharing.cards import SharedCards
 from apportion.agent.sharing.daemons import client_edits, control_daemon
 from apportion.agent.sharing.notes import SetupNotes
-from apportion.errors import ApportionError, Lost, NotReady, Silent
+from apportion.agent.sharing.steps import Steps
+from apportion.errors import ApportionError, NotReady, Silent, Unsupported
 
 _log = structlog.get_logger()
-R = TypeVar("R")
 
 _NOTES: Final = "setups"
 """The folder of the notes below the agent's own in /run."""
@@ -44,6 +49,8 @@ class Setups:
         self._folder = state / "mps"
         self._notes = SetupNotes(run / _NOTES)
         self._cdi = cdi
+        self._cards = SharedCards(context)
+        self._steps = Steps(context, self._folder, self._cards)
         self._failing: Mapping[str, str] = {}
         """Why daemons do not run that claims have, by name."""
 
@@ -67,16 +74,26 @@ class Setups:
         """
         journal = self._context.journal
         before = journal.sharing_of(row.uid, row.driver)
+        if row.daemon and (self._folder / row.daemon).is_dir():
+            # It may run with the limits of a claim that has gone.
+            await self._end_orphan(row.daemon)
         async with self._locked(row, *([before] if before is not None else [])):
             known = journal.sharing_of(row.uid, row.driver)
             if known is None or replace(known, done=False) != replace(row, done=False):
                 if known is not None and not await self._undo(known):
-                    raise Silent(f"claim {row.uid}: a card of what it had set up before does not answer")
+                    raise Silent(
+                        f"claim {row.uid}: a card of what it had set up before does not answer, or refuses its defaults"
+                    )
                 await asyncio.to_thread(self._write, replace(row, done=False))
                 self._context.at("sharing.intent")
                 known = None
             if known is None or not known.done:
-                await self._act(row, seconds)
+                begun: list[SharedDevice] = []
+                try:
+                    await self._steps.take(row, seconds, begun)
+                except ApportionError:
+                    await self._narrow(row, begun)
+                    raise
                 await asyncio.to_thread(self._write, replace(row, done=True))
                 self._context.at("sharing.done")
         return client_edits(row, self._folder)
@@ -84,8 +101,8 @@ class Setups:
     async def end(self, uid: str, driver: str) -> None:
         """Take back what a claim had set up, as far as no other claim shares it; without a row there is nothing.
 
-        What a card has that does not answer is taken back once it does (`keep`). Raises HardwareError or NotReady when something else cannot
-        be taken back now; the row then stays.
+        What a card has that does not answer, or refuses its defaults, is taken back later (`keep`), and so is a daemon that was never ready.
+        Raises HardwareError or NotReady when something else cannot be taken back now; the row then stays.
         """
         row = self._context.journal.sharing_of(uid, driver)
         if row is not None:
@@ -161,31 +178,23 @@ class Setups:
         if not daemon.commands:
             return True
         try:
-            return await self._on(row.under_mps[0], partial(acts.limited, daemon=daemon))
+            return await self._cards.on(row.under_mps[0], partial(acts.limited, daemon=daemon))
         except (ApportionError, OSError) as error:
             _log.warning("sharing.limits_unknown", claim=row.uid, daemon=row.daemon, error=str(error))
             return row.daemon not in self._failing
 
-    async def _act(self, row: SharingRow, seconds: float) -> None:
-        for each in row.devices:
-            if each.time_slice is not TimeSlice.DEFAULT:
-                # Turns are taken by programs of several contexts, so the mode has to allow them.
-                await self._exclusive(each, exclusive=False)
-                await self._on(each, partial(acts.set_time_slice, time_slice=each.time_slice))
-                self._context.at("sharing.time_slice")
-        if row.daemon:
-            await self._start(row, seconds)
-
-    async def _start(self, row: SharingRow, seconds: float) -> None:
-        daemon = control_daemon(row, self._folder)
-        cards = [each.card_uuid for each in row.under_mps if each.whole]
-        await asyncio.to_thread(daemonfolder.make, daemon.folder, cards)
-        self._context.at("sharing.folders")
-        for each in row.under_mps:
-            await self._exclusive(each, exclusive=True)
-            self._context.at("sharing.exclusive")
-        await self._on(row.under_mps[0], partial(acts.start_daemon, daemon=daemon, seconds=seconds))
-        self._context.at("sharing.daemon")
+    async def _narrow(self, row: SharingRow, begun: Sequence[SharedDevice]) -> None:
+        """Leave in a claim's row what was begun, without what was refused and what would have come after it."""
+        left = tuple(each for each in row.devices if each in begun)
+        if left == row.devices:
+            return
+        if left:
+            await asyncio.to_thread(self._write, replace(row, devices=left, done=False))
+        else:
+            await self._drop(row)
+        if row.daemon and row.daemon not in {other.daemon for other in self._others(row)}:
+            # Nobody has asked for the daemon: devices were refused before.
+            await asyncio.to_thread(daemonfolder.remove, self._folder / row.daemon)
 
     async def _revive(self, daemon: str) -> str:
         """Start a daemon anew, with the terms of the first of its claims; returns why that fails, "" when it runs."""
@@ -195,7 +204,7 @@ class Setups:
             try:
                 async with self._locked(row):
                     if self._context.journal.sharing_of(row.uid, row.driver) == row:
-                        await self._start(row, 10.0)
+                        await self._steps.start(row, 10.0, [])
             except (ApportionError, OSError) as error:
                 _log.warning("sharing.not_kept", claim=row.uid, driver=row.driver, error=str(error))
                 return str(error)
@@ -207,28 +216,47 @@ class Setups:
                 await self._undo(row)
 
     async def _undo(self, row: SharingRow) -> bool:
-        """Take back what no other claim shares; returns whether that was all, or a card did not answer. The caller holds the locks."""
-        others = [
-            other
-            for other in self._context.journal.sharing()
-            if (other.uid, other.driver) != (row.uid, row.driver)
-        ]
+        """Take back what no other claim shares; returns whether that was all, or a card is left that does not answer or refuses.
+
+        Raises as `end`. The caller holds the locks.
+        """
+        others = self._others(row)
         shared = {each.uuid for other in others for each in other.devices}
         if row.daemon and row.daemon not in {other.daemon for other in others}:
-            await self._context.hardware.stop_daemon(row.daemon)
-            self._context.at("sharing.daemon_ended")
-            await asyncio.to_thread(daemonfolder.remove, self._folder / row.daemon)
-        silent = [each for each in row.devices if each.uuid not in shared and not await self._cleared(each)]
-        if silent:
+            await self._end_daemon(row)
+        cleared = [await self._cards.cleared(each) for each in row.devices if each.uuid not in shared]
+        if not all(cleared):
             await asyncio.to_thread(self._write, replace(row, done=False))
             return False
-        self._notes.drop(row)
-        await asyncio.to_thread(self._context.journal.drop_sharing, row.uid, row.driver)
+        await self._drop(row)
         self._context.at("sharing.gone")
         return True
 
+    async def _end_daemon(self, row: SharingRow) -> None:
+        """End a row's daemon. Raises NotReady while one that was ready may run.
+
+        One that was never ready has had no client, and one that the host refuses to end has none any more: both are left to `keep`, as orphans.
+        """
+        try:
+            await self._context.hardware.stop_daemon(row.daemon)
+            self._context.at("sharing.daemon_ended")
+            await asyncio.to_thread(daemonfolder.remove, self._folder / row.daemon)
+        except (NotReady, Unsupported) as error:
+            if row.done and isinstance(error, NotReady):
+                raise
+            _log.warning("sharing.daemon_left", claim=row.uid, daemon=row.daemon, error=str(error))
+
+    def _others(self, row: SharingRow) -> list[SharingRow]:
+        """Return the rows of other claims and drivers."""
+        known = self._context.journal.sharing()
+        return [other for other in known if (other.uid, other.driver) != (row.uid, row.driver)]
+
+    async def _drop(self, row: SharingRow) -> None:
+        self._notes.drop(row)
+        await asyncio.to_thread(self._context.journal.drop_sharing, row.uid, row.driver)
+
     async def _end_orphans(self) -> None:
-        """End daemons that no claim has, and remove their folders: a journal was lost, or a reboot was between."""
+        """End daemons that no claim has, and remove their folders: they could not be ended, a journal was lost, or a reboot was between."""
         known = {row.daemon for row in self._context.journal.sharing()}
         left = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
         for name in (left | set(await self._context.hardware.daemons())) - known:
@@ -247,38 +275,8 @@ class Setups:
             await self._context.hardware.stop_daemon(name)
             shared = {each.uuid for row in rows for each in row.devices}
             left = [SharedDevice(uuid, uuid, uuid, mps=True) for uuid in cards if uuid not in shared]
-            if all([await self._cleared(each) for each in left]):
+            if all([await self._cards.cleared(each) for each in left]):
                 await asyncio.to_thread(daemonfolder.remove, self._folder / name)
-
-    async def _exclusive(self, device: SharedDevice, *, exclusive: bool) -> None:
-        # A MIG device has no compute mode of its own (dra-driver-nvidia-gpu sets that of whole GPUs only).
-        if device.whole:
-            await self._on(device, partial(acts.set_exclusive, exclusive=exclusive))
-
-    async def _on(self, device: SharedDevice, act: Callable[[Sharing, str], R]) -> R:
-        hardware = self._context.hardware
-        card = next((card.name for card in hardware.cards.values() if card.uuid == device.card_uuid), "")
-        if not card and hardware.unknown:
-            raise Silent(f"{device.device}: its card {device.card_uuid} is not there (yet)")
-        if not card:
-            raise Lost(f"{device.device}: its card {device.card_uuid} is not there")
-        return await hardware.set_up(card, lambda sharing: act(sharing, card))
-
-    async def _cleared(self, device: SharedDevice) -> bool:
-        """Give a device the driver's defaults; returns False while nobody knows whether it has them.
-
-        One whose card is lost or has left has them: a driver that sees it anew starts with its defaults.
-        """
-        try:
-            if device.mps:
-                await self._exclusive(device, exclusive=False)
-            if device.time_slice is not TimeSlice.DEFAULT:
-                await self._on(device, partial(acts.set_time_slice, time_slice=TimeSlice.DEFAULT))
-        except Lost as error:
-            _log.warning("sharing.card_lost", device=device.device, error=str(error))
-            return not isinstance(error, Silent)
-        self._context.at("sharing.taken_back")
-        return True
 
     def _locked(self, *rows: SharingRow) -> AbstractAsyncContextManager[None]:
         """Hold the locks of the rows' daemons and cards, also against another agent process."""
