@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pynvml
 
-from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Silent, Unsupported
 
 HOW_TO_RESET: Final = (
     "a reset wants no clients of the GPU, and this agent is one: it lets go of all GPUs while its Node has the label"
@@ -35,8 +35,13 @@ class NoSession(HardwareError):  # noqa: N818 - named after what is missing
     """There is no session with the driver (any more): no card is to blame."""
 
 
-class Released(Lost):
-    """The session is let go of, so that the driver can be exchanged or a GPU reset: what is on the GPUs is unknown."""
+class Released(Silent):
+    """The session is let go of, so that the driver can be exchanged or a GPU reset: what is on the GPUs is unknown, and may stay."""
+
+    @property
+    def kind(self) -> str:
+        """Its own name: no card is to blame."""
+        return type(self).__name__
 
 
 class _NoLibrary(Unsupported):
