@@ -21,6 +21,13 @@ _PATIENCE = 50.0
 """Seconds for another agent to start and do its part."""
 
 
+def network_config(*requests: str, **parameters: Any) -> Json:
+    """Return a `config` entry of an allocation that asks for network devices, for all requests if none is named."""
+    body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
+    opaque = {"driver": RDMA, "parameters": body}
+    return {"source": "FromClaim", "requests": [*requests], "opaque": opaque}
+
+
 class NetworkNode:
     """The node; `network` is its interface, `runtime` plays containerd."""
 
@@ -28,7 +35,7 @@ class NetworkNode:
         self, node: SimulatedNode, network: HostNetwork, host: RdmaHost, namespace: str, nic: str = NIC
     ) -> None:
         self.node = node
-        self._nic = nic
+        self.nic = nic
         self._host = host
         self.network = network
         self.runtime = RuntimeHand()
@@ -50,10 +57,9 @@ class NetworkNode:
         self, name: str = "rail", *, asks: bool = True, devices: tuple[str, ...] = (), **parameters: Any
     ) -> Json:
         """Make a claim for the NIC or `devices`, with its network device if it `asks`, allocated and reserved for a pod."""
-        body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
-        config = {"source": "FromClaim", "opaque": {"driver": RDMA, "parameters": body}}
+        config = [network_config(**parameters)] if asks else []
         made = await self.node.claim(
-            self._namespace, name, *(devices or (self._nic,)), driver=RDMA, config=[config] if asks else []
+            self._namespace, name, *(devices or (self.nic,)), driver=RDMA, config=config
         )
         await self.node.reserve(made, await self._pod(made))
         return made
@@ -126,7 +132,7 @@ class NetworkNode:
         (file,) = (raw for name, raw in self.node.cdi().items() if claim["metadata"]["uid"] in name)
         mounts = [mount for row in file["devices"] for mount in row["containerEdits"]["mounts"]]
         (path,) = (
-            row["hostPath"] for row in mounts if row["containerPath"].endswith(f"/network/{self._nic}.json")
+            row["hostPath"] for row in mounts if row["containerPath"].endswith(f"/network/{self.nic}.json")
         )
         return str(path)
 

@@ -8,7 +8,8 @@ from testbed.eventually import eventually
 from testbed.fakes.virtualfunctions import UNTOUCHED, FakeFunctions
 from testbed.hostnetwork import seen
 from tests.agent.killedagent import killed_agent
-from tests.agent.rdma.networknode import NetworkNode
+from tests.agent.places import RDMA
+from tests.agent.rdma.networknode import NetworkNode, network_config
 
 GOING = [
     "claim.preparing",
@@ -107,3 +108,27 @@ async def test_a_kill_while_the_claim_goes_to_the_next_pod_is_made_good(rail: Ne
         assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
         assert await agent.insist(lambda: rail.unprepare(claim)) == ""
         assert rail.network.on_host() == rail.before
+
+
+async def test_a_claim_that_is_allocated_anew_gets_interfaces_as_its_requests_say_now(
+    rail: NetworkNode,
+) -> None:
+    """The agent was killed before the claim was prepared: what was noted for the requests of before holds no more."""
+    nics = (rail.nic, rail.beside().nic)
+    async with killed_agent(rail.node, "cdi.written") as agent:
+        claim = await rail.claim(devices=nics, mtu=1300)
+
+        async def killed() -> str:
+            return "" if agent.deaths else await rail.prepare(claim)
+
+        await agent.insist(rail.heard)
+        await agent.insist(killed)
+        assert agent.deaths == 1
+        await rail.node.deallocate(claim)
+        config = [network_config(f"r{n}", mtu=mtu) for n, mtu in enumerate((1280, 1290))]
+        await rail.node.allocate(claim, *reversed(nics), driver=RDMA, config=config)
+        await rail.reserve(claim, rail.pod)
+        await rail.reconnected()
+        assert await rail.prepare(claim) == ""
+        await rail.begun()
+        assert (await agent.insist(lambda: rail.can_start(claim)))["mtu"] == 1290

@@ -78,6 +78,27 @@ def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:
             )
 
 
+def check_requests(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:
+    """Raise NotReady when a claim is prepared with other devices than it is allocated now, or with these for other requests.
+
+    Access and amounts follow from request and share; a row that was recovered without the API may lack them.
+    """
+    if _requests(known.devices) != _requests(devices):
+        raise NotReady(
+            f"ResourceClaim {known.key} was prepared with other devices before, or for other requests; it is unprepared first"
+        )
+
+
+def same_use(known: Sequence[ClaimDevice], devices: Sequence[ClaimDevice]) -> bool:
+    """Say whether both are the same devices, for the same requests and with the same access and shares."""
+    uses = [{each.id: (each.admin, each.share) for each in some} for some in (known, devices)]
+    return uses[0] == uses[1] and _requests(known) == _requests(devices)
+
+
+def _requests(devices: Sequence[ClaimDevice]) -> dict[tuple[str, str], frozenset[str]]:
+    return {each.id: frozenset(each.requests) for each in devices}
+
+
 def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice) -> str:
     """Say why a Partition cannot serve a claim, "" when it can."""
     if partition is None and device.admin:

@@ -16,7 +16,7 @@ import structlog
 from apportion.agent import files
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import LivePartition, PartitionPlace
-from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
+from apportion.agent.kubelet.claimdevices import check_cards, check_requests, claim_devices, same_use
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
@@ -251,7 +251,7 @@ class Preparer:
             _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
     async def _reserve(self, claim: Claim, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
-        """Write the claim's first row, or return the known one.
+        """Write the claim's first row, or return the known one; one that was not prepared to the end is written anew for another allocation.
 
         Raises NotReady naming the holder of a device, BrokenInput for a configuration that would not be honoured.
         """
@@ -260,14 +260,12 @@ class Preparer:
         known = self._context.journal.claim(ref.uid, self.driver)
         if known is not None:
             check_cards(known, devices)
-        if known is not None and {d.id for d in known.devices} == {d.id for d in devices}:
-            if known.step is ClaimStep.UNPREPARING:
-                known = replace(known, step=ClaimStep.PREPARING)
-            return known
-        if known is not None and known.step is ClaimStep.PREPARED:
-            raise NotReady(
-                f"ResourceClaim {ref.key} was prepared with other devices before; it is unprepared first"
-            )
+            if known.step is ClaimStep.PREPARED:
+                check_requests(known, devices)
+                return known
+            if same_use(known.devices, devices):
+                return replace(known, step=ClaimStep.PREPARING)
+            await self._networks.release(ref.uid, self.driver)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         await self.begin(claim, results, row)
         return row
