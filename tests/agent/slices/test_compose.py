@@ -108,6 +108,18 @@ def test_a_card_that_a_lost_claim_looked_at_with_admin_access_stays_open(make_ba
     assert made.taints == {"gpu-0": (held_for("c", blocks=False),)}
 
 
+def test_of_more_claims_than_a_device_has_taints_those_that_block_are_named(
+    make_backend: MakeBackend,
+) -> None:
+    """Four monitors came before the claim that has the card: without its taint the card would be offered to everybody."""
+    backend = make_backend(cards=[H100])
+    own = ClaimDevice("gpu-0", "gpu-0", "node-a", ("r",), "x")
+    watches = replace(own, admin=True)
+    held = (*(replace(holding(watches), uid=f"m{n}") for n in range(4)), holding(own))
+    (taints,) = compose(backend.devices(), (), {}, held, {}).taints.values()
+    assert taints == (held_for("c"), *(held_for(f"m{n}", blocks=False) for n in range(3)))
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_partition_that_is_only_looked_at_takes_its_place_once_it_has_no_owner(
     make_backend: MakeBackend, *, lost: bool

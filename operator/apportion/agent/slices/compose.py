@@ -190,7 +190,7 @@ def _taints(
 
 
 def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
-    """Return the held taints by device name, one for each claim that holds it.
+    """Return the held taints by device name, one for each claim that holds it, as far as a device has room; those that block come first.
 
     A share blocks no other on `roomy` cards, and what looks at a device with admin access blocks nobody.
     """
@@ -202,7 +202,9 @@ def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, li
             blocking[device.device] |= not beside
         for name, blocks in blocking.items():
             found[name].append(held_for(claim.uid, blocks=blocks))
-    return {name: taints[:MOST_HELD] for name, taints in found.items()}
+    return {
+        name: sorted(taints, key=lambda taint: not taint.blocks)[:MOST_HELD] for name, taints in found.items()
+    }
 
 
 def _static(row: PartitionRow, card: Card) -> StaticPartition:
