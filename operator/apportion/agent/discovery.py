@@ -101,5 +101,6 @@ class Discovery:
     async def _discover(self) -> Mapping[str, Card]:
         cards = await self._context.hardware.discover()
         uuids = {card.name: card.uuid for card in cards.values()}
-        await asyncio.to_thread(self._context.journal.note_cards, uuids)
+        former = {card.name: card.former_uuid for card in cards.values()}
+        await asyncio.to_thread(self._context.journal.note_cards, uuids, former)
         return cards

@@ -59,7 +59,7 @@ WRITES: Mapping[str, Callable[[Journal, str, int], object]] = {
     "put network": lambda journal, uid, n: journal.put_network(network(uid, STEPS[n][2])),
     "drop network": lambda journal, uid, _: journal.drop_network(network(uid)),
     "name": lambda journal, uid, n: journal.name("gpu", uid, n),
-    "note cards": lambda journal, uid, _: journal.note_cards({"gpu-0": f"GPU-{uid}"}),
+    "note cards": lambda journal, uid, _: journal.note_cards({"gpu-0": f"GPU-{uid}"}, {}),
 }
 
 

@@ -110,9 +110,10 @@ def test_rows_of_an_older_release_learn_their_card_when_it_is_seen(tmp_path: Pat
     _of_the_first_release(path)
     with closing(Journal(path, "b")) as journal:
         assert journal.partitions()["p1"].card_uuid == ""
-        journal.note_cards({"gpu-1": "GPU-of-another"})
-        journal.note_cards({"gpu-0": "GPU-seen-first"})
-        journal.note_cards({"gpu-0": "GPU-of-later"})
+        journal.note_cards({"gpu-1": "GPU-of-another"}, {})
+        journal.note_cards({"gpu-0": "GPU-seen-first"}, {})
+        journal.note_cards({"gpu-0": "GPU-of-later"}, {})
+        journal.note_cards({"gpu-0": "GPU-of-later"}, {"gpu-0": "GPU-of-another"})
     with closing(Journal(path, "b")) as journal:
         assert journal.partitions()["p1"].card_uuid == "GPU-seen-first"
         assert [device.card_uuid for row in journal.claims() for device in row.devices] == ["GPU-seen-first"]

@@ -160,6 +160,8 @@ class Card:
     """What a part takes of that card's `totals`."""
     type: str = ""
     """Its `type` attribute, where that is not its kind: that of a part."""
+    former_uuid: str = ""
+    """The UUID that it had before, and may have in rows and files of claims; "" where it always had the same one."""
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile of this name, None when the card does not offer it."""

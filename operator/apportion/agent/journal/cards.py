@@ -90,6 +90,11 @@ def put(db: sqlite3.Connection, owner: str, uuids: Mapping[str, str]) -> None:
     db.executemany("INSERT OR IGNORE INTO row_cards VALUES (?,?,?)", rows)
 
 
+def correct(db: sqlite3.Connection, owner: str, card: str, uuid: str) -> None:
+    """Note the UUID of a card of a row, whatever is known."""
+    db.execute("INSERT OR REPLACE INTO row_cards VALUES (?,?,?)", (owner, card, uuid))
+
+
 def drop(db: sqlite3.Connection, owner: str) -> None:
     """Forget a row's cards."""
     db.execute("DELETE FROM row_cards WHERE owner=?", (owner,))

@@ -184,18 +184,18 @@ class Journal:
         with self._transaction() as db:
             cards.learn(db, uuids)
 
-    def note_cards(self, uuids: Mapping[str, str]) -> None:
-        """Note the UUIDs of cards in rows that lack them, which an older release wrote; `uuids` are by name, as seen now."""
+    def note_cards(self, uuids: Mapping[str, str], former: Mapping[str, str]) -> None:
+        """Note the UUIDs of cards, by name as seen now, in rows that lack them (an older release wrote them) or have the `former` ones."""
         lacking = [(row.uid, row.place.card) for row in self.partitions().values() if not row.card_uuid] + [
             (rows.owner(claim.driver, claim.uid), device.card)
             for claim in self.claims()
             for device in claim.devices
-            if not device.card_uuid
+            if device.card_uuid in {"", former.get(device.card, "")}
         ]
         for owner, card in lacking:
             if card in uuids:
                 with self._transaction() as db:
-                    cards.put(db, owner, {card: uuids[card]})
+                    cards.correct(db, owner, card, uuids[card])
 
     def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
         """Act inside a transaction in which no claim row can appear; returns False, without acting, if there is one."""

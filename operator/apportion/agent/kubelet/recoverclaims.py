@@ -104,6 +104,8 @@ async def _look(context: AgentContext) -> _Hardware:
 
 def _device(context: AgentContext, named: NamedDevice, uid: str, driver: str) -> ClaimDevice:
     partition = None if named.whole else context.partition_for(named.device, uid)
+    known = context.hardware.cards.get(named.card)
+    renamed = known is not None and named.card_uuid != "" and named.card_uuid == known.former_uuid
     return ClaimDevice(
         device=named.device,
         card=named.card,
@@ -111,7 +113,7 @@ def _device(context: AgentContext, named: NamedDevice, uid: str, driver: str) ->
         requests=named.requests,
         cdi=device_id(driver, uid, named.device, named.share),
         partition=partition.metadata.uid if partition is not None else "",
-        card_uuid=named.card_uuid,
+        card_uuid=known.uuid if known is not None and renamed else named.card_uuid,
         share=named.share,
     )
 

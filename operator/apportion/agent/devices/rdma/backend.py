@@ -46,30 +46,28 @@ class RdmaBackend(UncutBackend):
         return bool(self._there())
 
     def devices(self) -> tuple[Card, ...]:
-        """Discover the devices, in the order of their names; those that were known and are not there now stay (lost)."""
+        """Discover the devices, in the order of their names; those that were known and are not there now stay (lost).
+
+        One that has another UUID now has that in its card from here on.
+        """
         there = self._there()
-        known = {card.uuid for card in self._cards.values()}
-        for uuid, device in there.items():
-            # A name that the kernel has given to another device by now stays with the first until the agent starts anew.
-            if uuid not in known and _card_name(device) not in self._cards:
-                self._cards[_card_name(device)] = self._card(device, uuid)
+        for uuid, device in self._new(there).items():
+            card = self._card(device, uuid)
+            before = self._cards.get(card.name)
+            self._cards[card.name] = replace(card, former_uuid=before.uuid) if before is not None else card
         self._cards = _with_functions(self._cards)
         return tuple(self._cards.values())
 
     def incomplete(self) -> bool:
         """Say whether the kernel shows a device that was not there at the last discovery: its driver was loaded later."""
-        known = {card.uuid for card in self._cards.values()}
-        return any(
-            uuid not in known and _card_name(device) not in self._cards
-            for uuid, device in self._there().items()
-        )
+        return bool(self._new(self._there()))
 
     def edits(self, card: str) -> Edits:
         """Return the device files of a NIC, found by its UUID: a reload of its driver gives names and numbers anew."""
-        uuid = self._cards[card].uuid if card in self._cards else ""
-        device = self._there().get(uuid)
+        known = self._cards.get(card)
+        device = _found(known, self._there()) if known is not None else None
         if device is None:
-            raise Lost(f"{card}: the node has no RDMA device {uuid} now")
+            raise Lost(f"{card}: the node has no RDMA device {known.uuid if known is not None else ''} now")
         manager = sysfs.connection_manager(self._root)
         files = (*device.files, *((manager,) if manager is not None else ()))
         return Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files))
@@ -78,15 +76,28 @@ class RdmaBackend(UncutBackend):
         """Return the devices that are gone (lost) or have no active port (sick)."""
         found: dict[str, Health] = {}
         there = self._there()
-        for card, uuid in ((known.name, known.uuid) for known in self._cards.values()):
-            if cards is not None and card not in cards:
+        for card in self._cards.values():
+            if cards is not None and card.name not in cards:
                 continue
-            device = there.get(uuid)
+            device = _found(card, there)
             if device is None or not device.ports:
-                found[card] = Health.LOST
+                found[card.name] = Health.LOST
             elif not any(port.active for port in device.ports):
-                found[card] = Health.SICK
+                found[card.name] = Health.SICK
         return found
+
+    def _new(self, there: Mapping[str, RdmaDevice]) -> dict[str, RdmaDevice]:
+        """Return the devices of which no card has the UUID.
+
+        A name that the kernel has given to another device by now stays with the first until the agent starts anew.
+        """
+        known = {card.uuid for card in self._cards.values()}
+        return {
+            uuid: device
+            for uuid, device in there.items()
+            if uuid not in known
+            and ((card := self._cards.get(_card_name(device))) is None or _found(card, there) is device)
+        }
 
     def _there(self) -> dict[str, RdmaDevice]:
         """Return the devices of the node now by UUID, in the order of their names."""
@@ -131,13 +142,29 @@ class RdmaBackend(UncutBackend):
 
     def _card(self, device: RdmaDevice, uuid: str) -> Card:
         bus = device.pci_bus_id
+        # By its bus id before it had a GUID, or one of its own: an agent of before may have seen it then.
+        former = f"NIC-{bus}" if bus else ""
         return Card(
             name=_card_name(device),
             kind=CardKind.NIC,
             uuid=uuid,
             location=pci.locate(bus, self._root) if bus else Location("", ""),
             attributes=_attributes(device),
+            former_uuid=former if former != uuid else "",
         )
+
+
+def _found(card: Card, there: Mapping[str, RdmaDevice]) -> RdmaDevice | None:
+    """Return the device of a card, None when it is not there.
+
+    Its UUID may have changed where that is no property of the hardware: a virtual function has the GUID that it is given (ip-link(8),
+    `node_guid`), and what had none of its own was known by its bus id. It is the same then by bus id and name.
+    """
+    bus = card.location.pci_bus_id
+    if card.uuid in there or not bus:
+        return there.get(card.uuid)
+    same = (each for each in there.values() if (each.pci_bus_id, _card_name(each)) == (bus, card.name))
+    return next((each for each in same if each.physical or card.uuid == f"NIC-{bus}"), None)
 
 
 def _with_functions(cards: Mapping[str, Card]) -> dict[str, Card]:
