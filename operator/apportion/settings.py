@@ -1,11 +1,18 @@
 """Settings of the operator, with units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-DRIVERS: Final = frozenset({"gpu.apportion.dev", "npu.apportion.dev", "rdma.apportion.dev"})
-"""Names of our agents' drivers, unless options say otherwise."""
+CARDS: Final[Mapping[str, str]] = {
+    "gpu.apportion.dev": "gpu",
+    "npu.apportion.dev": "npu",
+    "rdma.apportion.dev": "nic",
+}
+"""The kind of card that each of our agents' drivers is for, by the names that drivers have unless options say otherwise."""
+DRIVERS: Final = frozenset(CARDS)
+"""These names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,39 +5,69 @@ the claim with further selectors. The agents check the same when they prepare; h
 What is meant for other drivers is theirs to judge.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from apportion.api import deviceconfig
 from apportion.api.contract import NETWORK_DEVICE, VIRTUAL_FUNCTION
-from apportion.api.deviceconfig import in_force
+from apportion.api.deviceconfig import NpuConfig, in_force
 from apportion.api.meant import meant
+from apportion.api.suitable import TYPES, card_of
 from apportion.dra.allocation import Allocation, ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput
+from apportion.settings import CARDS
 
 _MISTYPED = 0.8
 """Similarity of a driver's name to one of ours by which it is taken for that; what is for other vendors' drivers is nobody's mistake."""
 
 
-def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> None:
-    """Raise BrokenInput for the first configuration that no agent of ours honours; `classes` are by name.
+def check_configuration(
+    claim: Claim,
+    classes: Mapping[str, DeviceClass],
+    drivers: Collection[str],
+    cards: Mapping[str, str] = CARDS,
+) -> None:
+    """Raise BrokenInput for the first configuration that no agent of ours honours; `classes` are by name, `cards` the kinds of cards by driver.
 
-    What other entries override for every request is not looked at: it holds for no device.
+    What other entries override for every request is not looked at: it holds for no device. For which devices parameters are is
+    not looked at where the kind of the driver's cards is not known.
     """
     found = {**_own(claim), **_of_classes(claim, classes)}
     if not any(_is_for(entry, drivers) for entry in found.values()):
         return
-    about, holding = set[str](), set[str]()
+    about = set[str]()
+    most: dict[str, dict[str, float]] = defaultdict(dict)
+    """How many devices each request gets at most for which an entry holds."""
     for slot in claim.slots:
         for request in slot.alternatives:
             about |= _about(claim, classes, slot, request).keys()
-            holding |= _holding(claim, classes, drivers, slot, request).keys()
+            count = request.count if request.mode == "ExactCount" else inf
+            for field in _holding(claim, classes, drivers, slot, request):
+                most[field][slot.name] = max(count, most[field].get(slot.name, 0))
     for field, entry in found.items():
-        if _is_for(entry, drivers) and (field in holding or field not in about):
-            deviceconfig.read((entry.opaque or {}).get("parameters"), field=f"{field}.opaque.parameters")
+        if _is_for(entry, drivers) and (field in most or field not in about):
+            at, opaque = f"{field}.opaque.parameters", entry.opaque or {}
+            config = deviceconfig.read(opaque.get("parameters"), field=at)
+            card = cards.get(opaque["driver"])
+            if card is not None and card != (suitable := card_of(TYPES[config.kind])):
+                reason = f"{config.kind} is for {suitable.upper()}s, not for a {card}"
+                raise BrokenInput(reason, field=f"{at}.kind")
+            if isinstance(config, NpuConfig) and config.rank_table:
+                _check_rank_table(most.get(field, {}), named=bool(entry.requests), at=at)
+
+
+def _check_rank_table(most: Mapping[str, float], *, named: bool, at: str) -> None:
+    """Raise BrokenInput where parameters ask for a rank table and it would be of one device; `most`: devices by request, `named`: all of these have to have it."""
+    single = [name for name, count in most.items() if count == 1]
+    if single and (named or len(single) == len(most)):
+        raise BrokenInput(
+            f"request {single[0]} has no rank table: it asks for one NPU", field=f"{at}.rankTable"
+        )
 
 
 def check_drivers(

@@ -10,26 +10,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from apportion.agent.devices.values import Card, CardKind
+from apportion.agent.devices.values import Card
 from apportion.api import deviceconfig
 from apportion.api.deviceconfig import (
     DeviceConfig,
     GpuConfig,
     MigDeviceConfig,
-    NpuConfig,
     SharingConfig,
     in_force,
 )
 from apportion.api.networkconfig import NetworkConfig
+from apportion.api.suitable import TYPES, card_of, suits_parts
 from apportion.dra.allocation import ConfigResult, DeviceResult
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 
-_SUITABLE: Final[Mapping[type[DeviceConfig], CardKind]] = {
-    NetworkConfig: CardKind.NIC,
-    NpuConfig: CardKind.NPU,
-}
-"""For which cards a kind of parameters is; the others are for GPUs."""
 _CONFIG: Final = "status.allocation.devices.config"
 
 
@@ -52,14 +47,14 @@ def configurations(
     found: dict[str, Configured] = {}
     judged = [*entries(claim, driver, results, cards)]
     for entry in judged:
-        suitable = _SUITABLE.get(type(entry.config), CardKind.GPU)
+        suitable = card_of(TYPES[entry.config.kind])
         if kind != suitable:
             raise BrokenInput(
                 f"{entry.config.kind} is for {suitable.upper()}s, not for a {kind}",
                 field=f"{entry.field}.kind",
             )
     for result in results:
-        suits = partial(_suits, whole=result.device.name in cards)
+        suits = partial(suits_parts, whole=result.device.name in cards)
         last = next(
             (
                 entry
@@ -78,11 +73,6 @@ def configurations(
         if isinstance(last.config, GpuConfig | MigDeviceConfig):
             found[result.device.name] = Configured(last.config, last.field)
     return found
-
-
-def _suits(kind: str, *, whole: bool) -> bool:
-    """Say whether parameters of a kind are for whole cards, or for parts of cards."""
-    return whole if kind in {"GpuConfig", "NpuConfig"} else not whole if kind == "MigDeviceConfig" else True
 
 
 def network_configs(
@@ -142,7 +132,7 @@ def entries(
     overridden: set[int] = set()
     for result in results:
         about_it = [index for index, entry in own.items() if _is_about(entry, result)]
-        suits = partial(_suits, whole=result.device.name in cards)
+        suits = partial(suits_parts, whole=result.device.name in cards)
         kept = {about_it[position] for position in in_force([own[index] for index in about_it], suits)}
         overridden |= {*about_it} - kept
         for index in kept:
