@@ -220,6 +220,21 @@ def test_a_hold_that_cannot_be_read_is_named_and_holds_nothing(tmp_path: Path) -
     assert json.loads(result.stdout)["holds"] == []
 
 
+@pytest.mark.parametrize("command", ["status", "free", "who n1"])
+@pytest.mark.parametrize("amount", ["nonsense", "-1", ""])
+def test_a_hold_of_an_amount_that_is_none_is_named_and_holds_nothing(
+    tmp_path: Path, command: str, amount: str
+) -> None:
+    """A CRD of an earlier release lets anybody write it who may write the kind."""
+    cluster = two_cards()
+    share = {"driver": GPU, "pool": "n2", "device": "gpu-0", "shareID": "s"}
+    cluster.hold("Move", TIDY, devices=[{**share, "consumedCapacity": {"memory": amount}}])
+    result = ask(tmp_path, cluster, *command.split(), "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("left out: DeviceHold move: spec.devices[0].consumedCapacity.memory: ")
+    assert "DeviceHold" not in result.stdout
+
+
 def test_without_names_all_is_as_before(tmp_path: Path) -> None:
     """Neither nodes nor claims nor policies are named, and the claim waits for the same reason."""
     cluster = two_cards()

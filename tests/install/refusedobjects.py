@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.install.writtenobjects import RECLAIMS, counted, rung
+from tests.install.writtenobjects import RECLAIMS, counted, held_share, rung
 
 REFUSED = [
     pytest.param(
@@ -170,6 +170,18 @@ REFUSED = [
         id="a limit below the guarantee, in other units",
     ),
     pytest.param("DeviceHold", {"purpose": "Wish"}, "spec.purpose", id="a purpose that is not known"),
+    pytest.param(
+        "DeviceHold",
+        {"devices": [held_share("nonsense")]},
+        "spec.devices[0].consumedCapacity.memory",
+        id="a share of an amount that is none",
+    ),
+    pytest.param(
+        "DeviceHold",
+        {"devices": [held_share("-1")]},
+        "spec.devices[0].consumedCapacity.memory",
+        id="a share below nothing",
+    ),
     pytest.param("DefragPolicy", {"free": {}}, "spec.free", id="a policy that wants nothing"),
     pytest.param(
         "DefragPolicy",

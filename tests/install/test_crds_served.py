@@ -100,6 +100,18 @@ class Served:
         assert "partition.apportion.dev/shown" in await cluster.kubectl("get", "apportion")
         await cluster.api.delete(f"{GROUP}/partitions/shown")
 
+    async def test_a_table_shows_when_a_reservation_is_expected_to_start(self, cluster: ControlPlane) -> None:
+        """It is in the future, for which a column of type date says `<invalid>`: kubectl prints that as an age."""
+        starts = "2100-01-02T03:04:05Z"
+        await create(
+            cluster, "DeviceHold", {"purpose": "Reservation", "starts": starts}, name="later", keep=True
+        )
+
+        _, row = (await cluster.kubectl("get", "deviceholds", "later")).splitlines()
+
+        assert row.split()[-2] == starts
+        await cluster.api.delete(f"{GROUP}/deviceholds/later")
+
     async def test_a_layouts_name_fits_into_an_attribute(self, cluster: ControlPlane) -> None:
         """Its devices carry the name as a value, which has at most 64 bytes."""
         await create(cluster, "PartitionLayout", {}, name="l" * 63)

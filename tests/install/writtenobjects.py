@@ -63,7 +63,18 @@ def rung(**more: object) -> Json:
     return {"attribute": "a.dev/x", **more}
 
 
+def held_share(memory: str) -> Json:
+    """Return the share of a device that a DeviceHold holds."""
+    device = {"driver": "gpu.apportion.dev", "pool": "n1", "device": "gpu-0"}
+    return {**device, "shareID": "s-1", "consumedCapacity": {"memory": memory}}
+
+
 ACCEPTED = [
+    pytest.param(
+        "DeviceHold",
+        {"devices": [held_share(each) for each in ("40Gi", "1500m", "0", "12e30", "1.5G")]},
+        id="shares of amounts in all ways to write one",
+    ),
     pytest.param("Partition", {}, id="a partition for a claim"),
     pytest.param("Partition", {"holder": None, "origin": "Warm"}, id="a warm partition that nobody holds"),
     pytest.param("Partition", {"placement": None, "profile": "vir05_1c_16g"}, id="a vNPU without placement"),

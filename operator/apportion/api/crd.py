@@ -116,7 +116,7 @@ DEFINITIONS = (
             ("Namespace", "string", ".spec.heldFor[0].namespace"),
             ("For", "string", ".spec.heldFor[0].name"),
             ("Devices", "integer", ".spec.count"),
-            ("Starts", "date", ".spec.starts"),
+            ("Starts", "string", ".spec.starts"),
             _AGE,
         ),
     ),

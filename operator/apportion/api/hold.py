@@ -5,13 +5,18 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from apportion.api.model import DeviceName, DriverName, Model, ObjectMeta, PoolName, listed
+from apportion.api.model import DeviceName, DriverName, Model, ObjectMeta, PoolName, listed, require_amount
 
 MOST_LISTED = 1024
 """Devices, and objects for which they are held, that one object names."""
 _DIGITS = 10
+_QUANTITY = r"^[0-9]+(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,4})?$"
+_Amount = Annotated[
+    str, AfterValidator(require_amount), Field(max_length=32, json_schema_extra={"pattern": _QUANTITY})
+]
+"""A quantity, also as `Quantity` prints one that somebody wrote with an exponent."""
 
 
 class HoldPurpose(StrEnum):
@@ -35,9 +40,7 @@ class HeldDevice(Model):
         default=None, validation_alias="shareID", serialization_alias="shareID"
     )
     """Of a share of a device: its ID. Absent: the whole device is held."""
-    consumed_capacity: dict[str, Annotated[str, Field(max_length=32)]] = Field(
-        default_factory=dict, max_length=32
-    )
+    consumed_capacity: dict[str, _Amount] = Field(default_factory=dict, max_length=32)
     """Of a share: how much of the device's capacities is held."""
 
 

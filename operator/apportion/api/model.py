@@ -6,13 +6,15 @@ Kubernetes API (resource.k8s.io/v1).
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
 
+_Written = TypeVar("_Written", int, str, int | str)
 _UNION_TAGS = frozenset({"int", "str"})
 """Members of unions, which pydantic puts into the path of an error; messages name fields only."""
 
@@ -36,6 +38,17 @@ AttributeName = Annotated[
     Field(max_length=96, pattern=rf"^{_SUBDOMAIN}/[A-Za-z_][A-Za-z0-9_]{{0,31}}$"),
 ]
 """A qualified attribute name: domain (at most 63 characters), slash, C identifier (at most 32)."""
+
+
+def require_amount(value: _Written) -> _Written:
+    """Return a quantity as it is written. Raises ValueError for what is none, and for one below zero."""
+    try:
+        negative = Quantity.parse(value).nano < 0
+    except BrokenInput as error:
+        raise ValueError(error.reason) from None
+    if negative:
+        raise ValueError(f"{value!r} is negative")
+    return value
 
 
 def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:

@@ -5,28 +5,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from apportion.api.model import ClassName, Conditions, Model, ObjectMeta, ProfileName, listed
+from apportion.api.model import ClassName, Conditions, Model, ObjectMeta, ProfileName, listed, require_amount
 from apportion.api.selector import LabelSelector
 from apportion.dra.quantity import Quantity
-from apportion.errors import BrokenInput
 
 _AMOUNT = r"^[0-9]+(\.[0-9]{1,3})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 _LABEL = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
-
-def _amount(value: int | str) -> int | str:
-    try:
-        negative = Quantity.parse(value).nano < 0
-    except BrokenInput as error:
-        raise ValueError(error.reason) from None
-    if negative:
-        raise ValueError(f"{value!r} is negative")
-    return value
-
-
 Amount = Annotated[
     int | str,
-    AfterValidator(_amount),
+    AfterValidator(require_amount),
     Field(json_schema_extra={"minimum": 0, "maxLength": 32, "pattern": _AMOUNT}),
 ]
 """A number, or a quantity as Kubernetes writes it (40Gi, 500m)."""

@@ -31,11 +31,12 @@ class Holds:
         self.drop(name)
         try:
             hold = DeviceHold.from_json(raw)
+            rows = _rows(hold)
         except BrokenInput as error:
             self.broken[name] = error
             return
         self.found[name] = hold
-        self._hold(hold)
+        self._state.hold(hold_key(name), rows)
 
     def drop(self, name: str) -> None:
         """Remove an object; its devices are free again."""
@@ -61,11 +62,15 @@ class Holds:
             yield
         finally:
             for each in holds:
-                self._hold(each)
+                self._state.hold(hold_key(each.metadata.name), _rows(each))
 
-    def _hold(self, hold: DeviceHold) -> None:
-        rows = [DeviceResult.from_json({"request": "hold", **each.to_json()}) for each in hold.spec.devices]
-        self._state.hold(hold_key(hold.metadata.name), rows)
+
+def _rows(hold: DeviceHold) -> list[DeviceResult]:
+    """Return the devices of a hold as an allocation has them. Raises BrokenInput naming the field."""
+    return [
+        DeviceResult.from_json({"request": "hold", **each.to_json()}, f"spec.devices[{index}]")
+        for index, each in enumerate(hold.spec.devices)
+    ]
 
 
 def said(hold: DeviceHold) -> str:
