@@ -46,6 +46,42 @@ FILES = {
     "nothing": "nodes: []",
     "counted": "claims: [{metadata: {name: c}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, cuont: 2}}]}}}]",
     "plain": "a: b",
+    "worldly": json.dumps(
+        {
+            "nodes": [{"name": "n"}],
+            "claims": [],
+            "slices": [
+                {
+                    "metadata": {"name": "s"},
+                    "spec": {
+                        "driver": "d",
+                        "nodeName": "n",
+                        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+                        "devices": [{"name": "gpu-0", "capacity": {"memory": []}}],
+                    },
+                }
+            ],
+        }
+    ),
+    "listed": json.dumps(
+        {
+            "nodes": [{"name": "n"}],
+            "claims": [
+                {
+                    "metadata": {"name": "c"},
+                    "spec": {
+                        "devices": {
+                            "requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}],
+                            "config": [{"opaque": {"driver": ["gpu.apportion.dev"], "parameters": {}}}],
+                        }
+                    },
+                }
+            ],
+        }
+    ),
+    "grouped": "kind: Pod\nmetadata: {name: p, labels: !!set {a, b}}",
+    "nameless": "kind: Deployment\nmetadata:\nspec: {}",
+    "numbered": "kind: Deployment\nmetadata: {name: 7}\nspec: {}",
     "world": json.dumps({"nodes": [{"name": "n"}], "claims": []}),
 }
 
@@ -65,6 +101,20 @@ FILES = {
         (
             "allocate -f counted",
             "claims[0].spec.devices.requests[0].exactly.cuont: there is no such field; did you mean count?",
+        ),
+        ("allocate -f worldly", "devices[0].capacity.memory: expected an object, found list"),
+        (
+            "allocate -f listed",
+            "claims[0].spec.devices.config[0].opaque.driver: expected a string, found list",
+        ),
+        (
+            "snapshot --anonymize --world grouped",
+            "could not determine a constructor for the tag 'tag:yaml.org,2002:set'",
+        ),
+        ("migrate -f nameless --world list", "error: nameless: metadata.name: a Deployment has no name"),
+        (
+            "migrate -f numbered --world list",
+            "numbered: Deployment: metadata.name: expected a string, found int",
         ),
         ("fit -f plain --world list", "error: plain: document 0: expected an object"),
         ("defrag plan --for plain --world list", "error: plain: document 0: expected an object"),

@@ -6,12 +6,14 @@ sentence on standard error and exit status 2.
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
 import yaml
+from yaml.constructor import SafeConstructor
 
 from apportion.errors import BrokenInput
 
@@ -56,19 +58,44 @@ def load(data: bytes) -> Any:
 
 def load_all(data: bytes) -> list[Any]:
     """Decode JSON, or all documents of YAML that are not empty; raises BrokenInput when it is neither."""
-    try:
+    with suppress(orjson.JSONDecodeError):
         return [orjson.loads(data)]
-    except orjson.JSONDecodeError:
-        pass
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if data.lstrip().startswith(b"{"):
+        from apportion.cluster.answer import (
+            read_json,
+        )  # commands that ask no server are there sooner without its client
+
+        # As the API server says it, parameters of claims that are nested thousands of levels deep included.
+        with suppress(orjson.JSONDecodeError):
+            return [read_json(data)]
     try:
-        found = [each for each in yaml.load_all(data, Loader=loader) if each is not None]
+        found = [each for each in yaml.load_all(data, Loader=_LOADER) if each is not None]
         if _values(found, {}) > _MOST_VALUES:
             raise BrokenInput(f"its aliases stand for more than {_MOST_VALUES:,} values")
         return found  # noqa: TRY300 - what is raised before is no error of the parser
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BrokenInput("its objects and lists are nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
         # ValueError: text that is no UTF-8, or a date that there is not (2026-02-30).
         raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _mapping(loader: Any, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - as PyYAML calls it
+    """Return an object of YAML with keys that are text, as kubectl makes it: `true: no` has the key "true"."""
+    found = SafeConstructor.construct_mapping(loader, node, deep)
+    return {key if isinstance(key, str) else _key(key): value for key, value in found.items()}
+
+
+def _key(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+_LOADER: Any = type(
+    "Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"construct_mapping": _mapping}
+)
+for _tag in ("set", "omap", "pairs", "binary"):
+    # JSON cannot say what these are.
+    _LOADER.add_constructor(f"tag:yaml.org,2002:{_tag}", SafeConstructor.construct_undefined)
 
 
 def _values(part: object, known: dict[int, int]) -> int:

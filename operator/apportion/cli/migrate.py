@@ -87,6 +87,7 @@ def _read(
 ) -> tuple[Snapshot, list[Workload]]:
     try:
         own = objects_of(file) if file is not None else []
+        given = list(workloads_of(own, namespace or "default"))
     except BrokenInput as error:
         raise BrokenInput(str(error), field=str(file)) from None
     if world is not None:
@@ -99,8 +100,8 @@ def _read(
         asked = WORKLOADS if file is None else ()
         objects, live, version = read_live(kubeconfig, asked, namespace or "", context)
         snapshot = _snapshot(objects, version)
-        own = own or live
-    return snapshot, list(workloads_of(own, namespace or "default"))
+        given += workloads_of(live)
+    return snapshot, given
 
 
 def _snapshot(objects: Iterable[Json], version: str) -> Snapshot:

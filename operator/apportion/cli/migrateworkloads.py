@@ -75,10 +75,12 @@ def workloads_of(objects: Iterable[Json], namespace: str = "default") -> Iterato
         if kind not in KINDS or _is_made(found):
             continue
         metadata = reading.table(found, "metadata")
-        name = reading.text(metadata, "name", at="metadata", default="") or reading.text(
-            metadata, "generateName", at="metadata"
+        name = reading.text(metadata, "name", at=f"{kind}: metadata", default="") or reading.text(
+            metadata, "generateName", at=f"{kind}: metadata", default=""
         )
-        own = reading.text(metadata, "namespace", at="metadata", default=namespace)
+        if not name:
+            raise BrokenInput(f"a {kind} has no name", field="metadata.name")
+        own = reading.text(metadata, "namespace", at=f"{kind} {name}: metadata", default=namespace)
         try:
             for path, pods in _pods(str(kind), found):
                 yield Workload(str(kind), own, name, found, path, pods)

@@ -188,8 +188,10 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
 
 def _capacities(raw: Any, at: str) -> Mapping[str, Capacity]:
     found = reading.table({"capacity": raw}, "capacity", at=at)
+    inside = reading.join(at, "capacity")
     return {
-        name: capacity_from_json(found[name], f"{at}.capacity[{name}]") for name in _qualified_last(found)
+        name: capacity_from_json(reading.table(found, name, at=inside), f"{inside}[{name}]")
+        for name in _qualified_last(found)
     }
 
 

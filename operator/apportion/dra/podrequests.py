@@ -24,13 +24,13 @@ def pod_requests(spec: Json, status: Json) -> _Amounts:
         counted += [admitted, given]
     elif infeasible or _differs(spec, status):
         found = {
-            row.get("name"): _reported(row, path)
+            _name(row, path): _reported(row, path)
             for key in ("initContainerStatuses", "containerStatuses")
             for path, row in reading.rows(status, key, at="status")
         }
 
         def reported(container: Json, at: str, *, given: bool) -> _Amounts:
-            admitted, actual = found.get(container.get("name"), (None, None))
+            admitted, actual = found.get(_name(container, at), (None, None))
             known = actual if given and actual is not None else admitted
             if known is not None:
                 return known
@@ -61,17 +61,21 @@ def _is_infeasible(status: Json) -> bool:
 def _differs(spec: Json, status: Json) -> bool:
     """Say whether kubelet reports something else of a container than it requests. Three sums cost more than this look, and most pods need one."""
     requested = {
-        row.get("name"): reading.table(row, "resources", at=path).get("requests")
+        _name(row, path): reading.table(row, "resources", at=path).get("requests")
         for key in ("containers", "initContainers")
         for path, row in reading.rows(spec, key, at="spec")
     }
     for key in ("containerStatuses", "initContainerStatuses"):
         for path, row in reading.rows(status, key, at="status"):
-            same = None, requested.get(row.get("name"))
+            same = None, requested.get(_name(row, path))
             given = reading.table(row, "resources", at=path).get("requests")
             if row.get("allocatedResources") not in same or given not in same:
                 return True
     return False
+
+
+def _name(container: Json, at: str) -> str:
+    return reading.text(container, "name", at=at, default="")
 
 
 def _is_of_pods(name: str) -> bool:

@@ -63,10 +63,14 @@ def table(of: Json, key: str, *, at: str = "") -> Json:
 
 
 def opaque(of: Json, key: str, *, at: str = "") -> Json | None:
-    """Return the object at `key`, of any form; None when absent. Raises BrokenInput where it is too deep for Python to compare or orjson to write."""
+    """Return the driver's parameters at `key`, of any form; None when absent.
+
+    Raises BrokenInput where the driver is no text, and where they are too deep for Python to compare or orjson to write.
+    """
     if of.get(key) is None:
         return None
     found = dict(table(of, key, at=at))
+    text(found, "driver", at=join(at, key), default="")
     inside: list[Any] = [found]
     for _ in range(_DEEPEST):
         inside = [part for each in inside for part in _parts(each)]

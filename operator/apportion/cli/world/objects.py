@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from apportion.cli import document
+from apportion.cli.world.levels import cut, is_writable
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra import reading
@@ -45,7 +46,7 @@ def key_of(raw: Json) -> Key:
 
 def objects_of(file: Path) -> list[Json]:
     """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput, which does not name the file."""
-    return [_without_nulls(each) for each in _read(file)[0]]
+    return [_without_nulls(each if is_writable(each) else cut(each)) for each in _read(file)[0]]
 
 
 def _without_nulls(value: Any) -> Any:

@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
+from apportion.cli.world.levels import cut
 from apportion.cli.world.objects import Key
 from apportion.dra.reading import Json
 
-_DEEPEST = 100
-"""Levels of objects and lists in each other. The API server stores thousands in a claim's parameters, orjson writes 254."""
 _LEVEL = 1
 """Of zlib: higher ones save a twentieth, because drivers repeat the same words."""
 
@@ -24,16 +23,8 @@ def packed(raw: Json) -> bytes:
     try:
         text = orjson.dumps(raw)
     except TypeError:
-        text = orjson.dumps(_cut(raw, _DEEPEST))
+        text = orjson.dumps(cut(raw))
     return zlib.compress(text, _LEVEL)
-
-
-def _cut(value: Any, levels: int) -> Any:
-    if isinstance(value, dict):
-        return {key: _cut(each, levels - 1) for key, each in value.items()} if levels else None
-    if isinstance(value, list):
-        return [_cut(each, levels - 1) for each in value] if levels else None
-    return value
 
 
 def unpacked(content: bytes) -> dict[str, Any]:

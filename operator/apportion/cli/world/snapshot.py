@@ -12,11 +12,13 @@ import typer
 
 from apportion.cli import document
 from apportion.cli.world.anonymous import anonymized
+from apportion.cli.world.levels import DEEPEST, cut, is_writable
 from apportion.cli.world.live import read_live
 from apportion.cli.world.needed import needed
 from apportion.cli.world.objects import contents_of, key_of, kind_of
 from apportion.cli.world.options import Context, File, Kubeconfig, keep_quiet
-from apportion.errors import ApportionError
+from apportion.dra.reading import Json
+from apportion.errors import ApportionError, BrokenInput
 
 
 def snapshot(
@@ -38,10 +40,23 @@ def snapshot(
             objects, version = contents_of(file)
         else:
             objects, _, version = read_live(kubeconfig, context=context)
-        objects = [needed(each) for each in objects if kind_of(each) is not None and key_of(each)]
+        objects = [_reduced(each) for each in objects if kind_of(each) is not None]
         if anonymize:
             objects = anonymized(objects)
     except ApportionError as error:
         raise document.refuse(str(error)) from None
     found = {"apiVersion": "v1", "kind": "List", "kubernetesVersion": version, "items": objects}
     sys.stdout.write(orjson.dumps(found).decode() + "\n")
+
+
+def _reduced(raw: Json) -> Json:
+    """Return what decides something of an object, and name on standard error what of it is nested too deeply. Raises BrokenInput."""
+    kind, namespace, name = key_of(raw)
+    made = needed(raw)
+    if is_writable(made):
+        return made
+    whose, made = f"{kind} {'/'.join(filter(None, (namespace, name)))}", cut(made)
+    if not is_writable(made):
+        raise BrokenInput("it has a value that JSON cannot say", field=whose)
+    typer.echo(f"left out: {whose}: what is nested more than {DEEPEST} levels deep", err=True)
+    return made
