@@ -1,14 +1,16 @@
 """Names taken out of a cluster, so that it can be given to others.
 
 In: the objects of a cluster. Out: the same objects with the names of all kinds but classes numbered by kind, and so are UIDs, values of
-labels, and what tells one device from all others (UUIDs, serial numbers). One name is always the same number, also where it is compared: in
-selectors of labels, and in CEL. Keys of labels, numbers, DeviceClasses, drivers, names of devices and their other attributes stay: decisions go by them.
+labels, cohorts of quotas, and what tells one device from all others (UUIDs, serial numbers). One name is always the same number, also where it is
+compared: in selectors of labels, and in CEL. Keys of labels, numbers, DeviceClasses, drivers, names of devices and their other attributes but that of
+the layout stay: decisions go by them. Messages of conditions are left out: they name all of these, and nothing goes by them.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from apportion.api.contract import LAYOUT_LABEL
 from apportion.cli.world.objects import key_of, kind_of
 from apportion.cluster import kinds
 from apportion.dra.reading import Json
@@ -30,6 +32,8 @@ _OF_FIELD: Final[Mapping[str, str]] = {
     "podGroupName": kinds.POD_GROUPS.name,
     "apportion.dev/pod-group": kinds.POD_GROUPS.name,
     "kueue.x-k8s.io/pod-group-name": kinds.POD_GROUPS.name,
+    LAYOUT_LABEL: kinds.LAYOUTS.name,
+    "cohort": "cohort",
     "uid": "uid",
     "shareID": "shareID",
     "controllers": "uid",
@@ -45,6 +49,11 @@ _PLAIN = re.compile(r"|true|false|-?\d+")
 """Values of labels that say nothing about their owner, and that may be compared by size."""
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _QUOTED = re.compile(r"""(["'])(.*?)\1""")
+_LAYOUT = r"""\blayout\b(?:["']\])?(?:\.orValue\((?:""|'')\))?"""
+_COMPARED = re.compile(
+    rf"""{_LAYOUT}\s*(?:[=!]=\s*(["'])(?P<after>[^"']*)\1|in\s*\[(?P<listed>[^\[\]]*)\])|(["'])(?P<before>[^"']*)\4\s*[=!]=\s*[\w.?\[\]"']*{_LAYOUT}"""
+)
+"""A text of CEL that compares the attribute `layout` of a device with names."""
 _OF_ONE_DEVICE = re.compile(r"(?:uuid|serial|serialnumber)$", re.IGNORECASE)
 """Names of attributes that differ from device to device."""
 _VARIANT: Final[Mapping[str, str]] = {"uid": "8000", "shareID": "8000", "deviceUUID": "9000"}
@@ -107,8 +116,22 @@ class _Names:
             return self._found["device", text]
         return _QUOTED.sub(
             lambda found: found[1] + self._found.get(("device", found[2]), found[2]) + found[1],
-            self._uuids(text),
+            _COMPARED.sub(self._layouts, self._uuids(text)),
         )
+
+    def _layouts(self, compared: re.Match[str]) -> str:
+        """Return a comparison of CEL with the names of layouts renamed."""
+        [(start, end)] = [
+            compared.span(part) for part in ("after", "listed", "before") if compared[part] is not None
+        ]
+        whole, offset = compared[0], compared.start()
+        inside = whole[start - offset : end - offset]
+        made = (
+            _QUOTED.sub(lambda found: found[1] + self.of(kinds.LAYOUTS.name, found[2]) + found[1], inside)
+            if compared["listed"] is not None
+            else self.of(kinds.LAYOUTS.name, inside)
+        )
+        return whole[: start - offset] + made + whole[end - offset :]
 
     def _uuids(self, text: str) -> str:
         return _UUID.sub(
@@ -121,12 +144,20 @@ def anonymized(objects: Iterable[Json]) -> list[Json]:
     found = [each for each in objects if kind_of(each) is not None]
     names = _Names()
     names.known_first((key_of(each).kind, key_of(each).name) for each in found)
+    names.known_first(("cohort", each) for each in _cohorts(found))
     names.known_first(("uid", str(each["metadata"].get("uid") or "")) for each in found)
     for each in found:
         if kind_of(each) == kinds.SLICES:
             # Those who name a device by CEL may come before its slice.
             _devices(each.get("spec"), names, "")
     return [_object(each, names) for each in found]
+
+
+def _cohorts(objects: Iterable[Json]) -> Iterator[str]:
+    for each in objects:
+        spec = each.get("spec") if kind_of(each) == kinds.QUOTAS else None
+        if isinstance(spec, Mapping) and isinstance(spec.get("cohort"), str):
+            yield spec["cohort"]
 
 
 def _object(raw: Json, names: _Names) -> Json:
@@ -150,6 +181,8 @@ def _renamed(value: Any, names: _Names, field: str) -> Any:
             made["values"] = [names.label(compared[0], str(text)) for text in compared[1]]
         return made
     if isinstance(value, Sequence) and not isinstance(value, str):
+        if field == "conditions":
+            value = [_without_message(each) for each in value]
         return [_renamed(inside, names, field) for inside in value]
     if not isinstance(value, str):
         return value
@@ -158,9 +191,18 @@ def _renamed(value: Any, names: _Names, field: str) -> Any:
     return names.known(value) or names.in_text(value)
 
 
+def _without_message(condition: Any) -> Any:
+    if not isinstance(condition, Mapping):
+        return condition
+    return {key: value for key, value in condition.items() if key != "message"}
+
+
 def _devices(value: Any, names: _Names, field: str) -> Any:
     """Return what is kept as it is written, but for what tells devices apart; `field` is the attribute, or the field, that it is in."""
     if isinstance(value, Mapping):
+        layout = value.get("string") if field.rpartition("/")[2] == "layout" else None
+        if isinstance(layout, str):
+            return {**value, "string": names.of(kinds.LAYOUTS.name, layout)}
         return {
             key: _devices(inside, names, field if key == "string" else str(key))
             for key, inside in value.items()
