@@ -221,3 +221,25 @@ def test_the_table_is_readable_at_80_columns_and_names_are_the_pods(tmp_path: Pa
     assert "team/b" in done.stdout
     assert "then 1 more whole cards are free: n2/gpu-0" in done.stdout
     assert ask(tmp_path, scattered(), "--free-cards", "1", "-o", "name").stdout == "team/b\n"
+
+
+@pytest.mark.parametrize("wanted", ["--for", "--free-cards"])
+def test_a_pod_whose_node_is_gone_moves_nowhere(tmp_path: Path, wanted: str) -> None:
+    """Its claim is allocated until controller-manager has deleted the pod, minutes after the Node; the others move as without it."""
+    cluster = empty(nodes=3)
+    for name in ("a", "b", "c"):
+        runs(cluster, name, f"n{'abc'.index(name) + 1}", "gpu-0-mig-1g10gb-19-3")
+    items = [
+        each
+        for each in cluster.as_list()["items"]
+        if each["kind"] == "Pod"
+        or "n1" not in (each["metadata"]["name"], each.get("spec", {}).get("nodeName"))
+    ]
+    (tmp_path / "w").write_text(json.dumps({"kind": "List", "items": items}))
+    goal = file(tmp_path, request("gpu")) if wanted == "--for" else "1"
+    words = ["plan", "--world", str(tmp_path / "w"), "--at", NOON, wanted, goal, "-o", "json"]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code == 0, done.output
+    [move] = json.loads(done.stdout)["moves"]
+    assert move["pods"] in (["team/b"], ["team/c"])

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from apportion.api.crd import DEFINITIONS
+from apportion.cli.migrateworkloads import WORKLOADS
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster.kinds import OWN
 from testbed.api import Json
@@ -16,7 +17,7 @@ from tests.install.supportedversions import OnDefault, OnOldest
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PERSON = "person-who-views"
 OURS = frozenset(named(each.plural, OWN) for each in DEFINITIONS)
-READ = OURS | {named(kind.plural, kind.group) for kind in DECIDING}
+READ = OURS | {named(kind.plural, kind.group) for kind in (*DECIDING, *WORKLOADS)}
 
 
 class Reader:

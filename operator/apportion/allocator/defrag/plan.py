@@ -33,7 +33,7 @@ class Planning:
 
     state: State
     movables: Sequence[Movable]
-    """Each may move; everything else stays where it is."""
+    """Each may move; everything else stays where it is, and so does what is on a node that is not there any more."""
     room: Mapping[str, Resources]
     """What each node has left of resources beside devices; a node that is not in it has enough of everything."""
     terms: Terms = DEFAULT_TERMS
@@ -47,6 +47,9 @@ class Planning:
 
         Raises BrokenInput if no state could serve the claims of a demand as they are written.
         """
+        there = [each for each in self.movables if each.node in self.state.names()]
+        if len(there) < len(self.movables):
+            return replace(self, movables=there).plan(goal)
         found = self._room_for(goal) if isinstance(goal, RoomFor) else self._free_cards(goal)
         return replace(found, value=self._value(found.moves)) if found is not None else None
 

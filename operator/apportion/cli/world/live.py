@@ -1,12 +1,15 @@
 """The objects of a live cluster, read only.
 
 In: a kubeconfig, a context. Out: the objects of all kinds that decide something, and the server's version. Kinds that the server does not serve
-are left out; so are volumes and DeviceHolds that the user may not read, as the operator does without them.
+are left out; so are volumes and DeviceHolds that the user may not read, as the operator does without them, and, said on standard error, workloads of
+kinds that the server may not even serve.
 """
 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+
+import typer
 
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster import kinds
@@ -19,6 +22,8 @@ from apportion.errors import ApiError, BrokenInput, Missing
 
 _NOT_NEEDED = frozenset((kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES))
 """Without them answers are as if no volume tied a pod to a node, and nothing was held beside allocations."""
+_ADDED = frozenset(("jobset.x-k8s.io", "leaderworkerset.x-k8s.io"))
+"""API groups that few clusters have: to a user without the right to read them the server does not say whether they are there."""
 _FORBIDDEN = 403
 _USERS_OWN = Path(".kube/config")
 
@@ -65,7 +70,9 @@ async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list
     except Missing:
         return []
     except ApiError as error:
-        if error.status == _FORBIDDEN and kind in _NOT_NEEDED:
-            return []
-        raise
+        if error.status != _FORBIDDEN or not (kind in _NOT_NEEDED or kind.group in _ADDED):
+            raise
+        if kind.group in _ADDED:
+            typer.echo(f"left out: {kind.plural}.{kind.group}: {error}", err=True)
+        return []
     return [{"apiVersion": kind.api_version, "kind": kind.name, **each} for each in listed]
