@@ -15,6 +15,8 @@ from apportion.__main__ import app
 from docsite.commands import commands
 from testbed.controlplane import ControlPlane
 
+SERVER = {"server": "https://127.0.0.1:9"}
+
 
 def run(*arguments: str, home: Path, **environment: str) -> tuple[int, str, str]:
     """Run a command as a person whose home is a folder."""
@@ -56,7 +58,7 @@ async def test_contexts_lists_of_files_and_the_own_configuration_are_found(
     assert code == 2
     assert "127.0.0.1:9" in err or "Cannot connect" in err
     code, out, err = await asyncio.to_thread(run, "release", "--context", "unheard-of", home=tmp_path)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "unheard-of" in err
 
 
@@ -72,6 +74,42 @@ def test_a_broken_configuration_is_one_sentence(command: str, text: str, tmp_pat
     code, _, err = run(command, "--context", "mine", home=tmp_path)
     assert code == 2
     assert "--context" in err
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"cluster": {"server": None}}, "cluster.server: expected an address, as https://api.example.com:6443"),
+        ({"cluster": {}}, "cluster.server: expected an address"),
+        ({"cluster": {"server": 5}}, "cluster.server: expected an address"),
+        ({"cluster": {"server": "http://[::1"}}, "cluster.server: expected an address"),
+        ({"cluster": {"server": "https://h:99999"}}, "cluster.server: expected an address"),
+        ({"cluster": {"server": "localhost:6443"}}, "cluster.server: expected an address"),
+        ({"cluster": {**SERVER, "certificate-authority-data": "none"}}, "cluster.certificate-authority: "),
+        ({"cluster": {**SERVER, "certificate-authority-data": "abc"}}, "certificate-authority-data, client"),
+        ({"cluster": {**SERVER, "certificate-authority": "empty"}}, "cluster.certificate-authority: "),
+        ({"user": {"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="}}, "user.client-certificate: "),
+        ({"user": {"client-certificate": "empty"}}, "user.client-certificate: "),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["free", "release"])
+def test_a_part_that_is_broken_is_named_with_its_file(
+    tmp_path: Path, command: str, part: dict[str, Any], said: str
+) -> None:
+    """The library that reads a kubeconfig takes addresses and certificates for granted."""
+    (tmp_path / "empty").write_text("")
+    cluster = {key: value for key, value in part.get("cluster", SERVER).items() if value is not None}
+    raw = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": part.get("user", {"token": "t"})}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "k").write_text(yaml.safe_dump(raw))
+    code, out, err = run(command, "--kubeconfig", str(tmp_path / "k"), home=tmp_path)
+    assert (code, out) == (2, ""), err
+    assert err.startswith(f"error: kubeconfig: {tmp_path / 'k'}: {said}"), err
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.slow

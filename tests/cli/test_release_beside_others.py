@@ -55,7 +55,7 @@ async def test_an_operator_that_acts_would_make_anew_what_is_removed(
     """It renews its lease, and nothing is done."""
     async with beside(renew(server, 0.4)):
         done = await run(server, tmp_path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "held by somebody: stop the operator first" in " ".join(done.output.split())
     assert finalizers(server) == [OURS]
 
@@ -138,5 +138,5 @@ async def test_a_server_that_does_not_answer_for_a_moment_does_not_end_it(
     server.put(CLAIMS, claim("c", [OURS], allocated=False))
     server.fault = lambda request: failed(500, "no leader") if request.method == "PATCH" else None
     done = await run(server, tmp_path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "no leader" in done.output

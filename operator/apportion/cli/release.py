@@ -2,7 +2,7 @@
 
 In: a cluster whose operator is stopped. Out: no pod has our gate or gets one, no claim has our finalizer, no pod uses devices of our
 agents, and no Partition exists: the agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition or a
-claim in use is left, which is printed with the pods that use it.
+claim in use is left, which is printed with the pods that use it, 2 the cluster cannot be read or written, or an operator acts.
 """
 
 import asyncio
@@ -45,11 +45,8 @@ def release(
     console = Console(stderr=True)
     try:
         left = asyncio.run(_release(kubeconfig, context, namespace, patience, force=force, console=console))
-    except BrokenInput as error:
+    except (BrokenInput, ApiError) as error:
         raise document.refuse(str(error)) from None
-    except ApiError as error:
-        _say(console, f"error: {error}")
-        raise typer.Exit(1) from None
     for each in left:
         _say(console, f"left: {each}")
     if left:

@@ -23,7 +23,7 @@ from apportion.cluster.answer import Form, body_of, decoded, error_of, lines, wa
 from apportion.cluster.credentials import Credentials, Reread
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.settings import proxy_of, require_a_file, settings_of
-from apportion.errors import Missing, Unanswered, Unreachable
+from apportion.errors import BrokenInput, Missing, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -58,7 +58,11 @@ async def connect(
     settings.connection_pool_maxsize = 64
     token = Path(SERVICE_TOKEN_FILENAME) if kubeconfig is None else None
     reread = partial(settings_of, kubeconfig, context) if kubeconfig is not None else None
-    return Client(settings, patience=patience, manager=manager, token=token, reread=reread)
+    try:
+        return Client(settings, patience=patience, manager=manager, token=token, reread=reread)
+    except BrokenInput as error:
+        where = f"kubeconfig: {kubeconfig}" if kubeconfig is not None else "service account"
+        raise BrokenInput(f"{where}: {error}") from None
 
 
 class Client:

@@ -17,7 +17,7 @@ import structlog
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
 
-from apportion.errors import ApiError, ApportionError, Unreachable
+from apportion.errors import ApiError, ApportionError, BrokenInput, Unreachable
 
 _PERIOD: Final = 60.0
 """Seconds after which the files are read anew."""
@@ -41,7 +41,10 @@ class Credentials:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`token`: the file of the service account; `reread` reads a kubeconfig anew; neither: `settings` say what is shown."""
+        """`token`: the file of the service account; `reread` reads a kubeconfig anew; neither: `settings` say what is shown.
+
+        Raises BrokenInput for certificates, or a key, that are none.
+        """
         self.context = _context(settings)
         """That of the next connection: another one once the authorities have changed, so that former ones are trusted no more."""
         self._settings = settings
@@ -107,8 +110,8 @@ class Credentials:
             try:
                 self.context = _context(self._settings, authorities)
                 self._authorities = authorities
-            except ssl.SSLError as error:
-                _log.warning("credentials.unreadable", file=self._settings.ssl_ca_cert, error=str(error))
+            except BrokenInput as error:
+                _log.warning("credentials.unreadable", file=self._settings.ssl_ca_cert, error=error.reason)
         token = _text(self._file)
         if token.isprintable() and len(token.split()) == 1:
             self._settings.api_key["BearerToken"] = f"Bearer {token}"
@@ -129,14 +132,24 @@ def _text(file: Path | str | None) -> str:
 
 
 def _context(settings: Configuration, authorities: str = "") -> ssl.SSLContext:
-    """Return the context; `authorities`: PEM, empty: those of the file of the settings. Raises SSLError where they are none.
+    """Return the context; `authorities`: PEM, empty: those of the file of the settings. Raises BrokenInput for certificates, or a key, that are none.
 
     Certificates are verified as kubectl does it (Go, crypto/x509): from 3.13 on Python refuses those that do not name the key of their signer.
     """
     trusted = {"cadata": authorities} if authorities else {"cafile": settings.ssl_ca_cert}
-    made = ssl.create_default_context(**trusted)
+    try:
+        made = ssl.create_default_context(**trusted)
+    except OSError as error:
+        raise BrokenInput(
+            f"no authorities can be read: {error}", field="cluster.certificate-authority"
+        ) from None
     if settings.cert_file:
-        made.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
+        try:
+            made.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
+        except OSError as error:
+            raise BrokenInput(
+                f"no certificate with its key can be read: {error}", field="user.client-certificate"
+            ) from None
     if not settings.verify_ssl:
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE
