@@ -4,7 +4,8 @@ import re
 
 from hypothesis import strategies as st
 
-from apportion.dra.device import Capacity, Device
+from apportion.dra.capacity import Capacity
+from apportion.dra.device import Device
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 

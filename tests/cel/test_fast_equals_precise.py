@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from apportion.cel import Program, Programs, compile_selector
-from apportion.dra.device import Capacity, Device
+from apportion.dra.capacity import Capacity
+from apportion.dra.device import Device
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 from apportion.errors import SelectorError

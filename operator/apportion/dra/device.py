@@ -1,12 +1,13 @@
 """A device as its driver publishes it in a ResourceSlice (resource.k8s.io/v1 `Device`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
 from apportion.dra import reading
+from apportion.dra.capacity import Capacity, capacities_from_json, qualified_last, quantity_at
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Availability
@@ -16,26 +17,6 @@ from apportion.errors import BrokenInput
 
 Scalar: TypeAlias = bool | int | str | Semver
 Attribute: TypeAlias = Scalar | tuple[Scalar, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPolicy:
-    """How amounts of a capacity are rounded and bounded (API `CapacityRequestPolicy`)."""
-
-    default: Quantity | None = None
-    valid_values: tuple[Quantity, ...] = ()
-    minimum: Quantity | None = None
-    """Set when the policy is a range (`validRange.min`)."""
-    maximum: Quantity | None = None
-    step: Quantity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """An amount that a device has, and how requests consume it."""
-
-    value: Quantity
-    policy: RequestPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +83,7 @@ class Device:
                 name,
                 attributes,
                 unsupported,
-                _CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
+                _CAPACITY.read(capacity, at, capacities_from_json) if capacity is not None else {},
                 _CONSUMES.read(consumes, at, consumptions_from_json) if consumes is not None else (),
             )
         taints = raw.get("taints")
@@ -113,7 +94,7 @@ class Device:
             name=name,
             attributes=attributes,
             unsupported=unsupported,
-            capacity=_CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
+            capacity=_CAPACITY.read(capacity, at, capacities_from_json) if capacity is not None else {},
             consumes=_CONSUMES.read(consumes, at, consumptions_from_json) if consumes is not None else (),
             taints=_TAINTS.read(taints, at, _taints) if taints is not None else (),
             shareable=reading.flag(raw, "allowMultipleAllocations", at=at),
@@ -167,7 +148,7 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
     own = reading.table({"attributes": raw}, "attributes", at=at)
     attributes: dict[str, Attribute] = {}
     unsupported: list[str] = []
-    for name in _qualified_last(own):
+    for name in qualified_last(own):
         entry = own[name]
         value: Attribute | None
         if entry.__class__ is dict and len(entry) == 1 and (text := entry.get("string")).__class__ is str:
@@ -186,20 +167,6 @@ def _attributes(raw: Any, driver: str, at: str) -> Attributes:
     return attributes, tuple(unsupported)
 
 
-def _capacities(raw: Any, at: str) -> Mapping[str, Capacity]:
-    found = reading.table({"capacity": raw}, "capacity", at=at)
-    inside = reading.join(at, "capacity")
-    return {
-        name: capacity_from_json(reading.table(found, name, at=inside), f"{inside}[{name}]")
-        for name in _qualified_last(found)
-    }
-
-
-def _qualified_last(names: Iterable[str]) -> list[str]:
-    """Return names so that a qualified one wins over the same name without a domain, whatever their order (`lookupAttribute`)."""
-    return sorted(names, key=lambda name: "/" in name)
-
-
 def consumptions_from_json(raw: Any, at: str = "") -> tuple[CounterConsumption, ...]:
     """Read the list `consumesCounters`."""
     return tuple(
@@ -212,32 +179,14 @@ def _taints(raw: Any, at: str) -> tuple[Taint, ...]:
     return tuple(Taint.from_json(row, path) for path, row in reading.rows({"taints": raw}, "taints", at=at))
 
 
-def capacity_from_json(raw: Json, at: str = "") -> Capacity:
-    """Read a `DeviceCapacity`."""
-    policy = reading.table(raw, "requestPolicy", at=at)
-    if not policy:
-        return Capacity(_quantity(raw, "value", at))
-    inside = reading.join(at, "requestPolicy")
-    bounds = reading.table(policy, "validRange", at=inside)
-    return Capacity(
-        _quantity(raw, "value", at),
-        RequestPolicy(
-            default=_optional(policy, "default", inside),
-            valid_values=tuple(
-                _parse(value, path) for path, value in reading.items(policy, "validValues", at=inside)
-            ),
-            minimum=_optional(bounds, "min", inside) or (Quantity(0) if bounds else None),
-            maximum=_optional(bounds, "max", inside),
-            step=_optional(bounds, "step", inside),
-        ),
-    )
-
-
 def counters_from_json(raw: Json, at: str = "") -> tuple[tuple[str, Quantity], ...]:
     """Read a map of counters, sorted by name."""
     found = reading.table(raw, "counters", at=at)
     return tuple(
-        (name, _quantity(reading.table(found, name, at=f"{at}.counters"), "value", f"{at}.counters[{name}]"))
+        (
+            name,
+            quantity_at(reading.table(found, name, at=f"{at}.counters"), "value", f"{at}.counters[{name}]"),
+        )
         for name in sorted(found)
     )
 
@@ -287,24 +236,5 @@ def _bounded(value: Attribute) -> bool:
 def _version(raw: str, at: str) -> Semver:
     try:
         return Semver.of_any_size(raw)
-    except BrokenInput as error:
-        raise BrokenInput(error.reason, field=at) from None
-
-
-def _quantity(raw: Json, key: str, at: str) -> Quantity:
-    if key not in raw:
-        raise BrokenInput("missing", field=reading.join(at, key))
-    return _parse(raw[key], reading.join(at, key))
-
-
-def _optional(raw: Json, key: str, at: str) -> Quantity | None:
-    return _parse(raw[key], reading.join(at, key)) if raw.get(key) is not None else None
-
-
-def _parse(raw: Any, at: str) -> Quantity:
-    if not isinstance(raw, str | int | float) or isinstance(raw, bool):
-        raise BrokenInput("expected a quantity", field=at)
-    try:
-        return Quantity.parse(raw)
     except BrokenInput as error:
         raise BrokenInput(error.reason, field=at) from None

@@ -8,7 +8,8 @@ requested; one that a policy sets has the policy's, one rounded to a step the st
 from collections.abc import Mapping
 
 from apportion.allocator.rules.features import Features
-from apportion.dra.device import Capacity, Device, RequestPolicy
+from apportion.dra.capacity import Capacity, RequestPolicy
+from apportion.dra.device import Device
 from apportion.dra.quantity import NANO, Quantity
 from apportion.errors import BrokenInput
 

@@ -12,7 +12,7 @@ from apportion.allocator.memo import Topic, keep
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import MOST_RESULTS, Alternative, ErrorCause, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.dra.device import Capacity
+from apportion.dra.capacity import Capacity
 from apportion.dra.quantity import Quantity
 
 MOST_PLANS = 4096
