@@ -3,7 +3,8 @@
 ApportionError
 ├── BrokenInput          an object can never work as written; names field and reason
 │   ├── SelectorError        a CEL text that does not compile, or fails on a device
-│   └── TooMuch              more results, configs or requests than the API takes
+│   ├── TooMuch              more results, configs or requests than the API takes
+│   └── UnsuitableConfiguration  parameters that are not for the devices that a claim would get
 ├── ApiError             the API server refused, or did not answer
 │   ├── Overtaken            another writer was first: read again (409, failed precondition)
 │   ├── Missing              the object is not there (404)
@@ -55,6 +56,14 @@ class SelectorError(BrokenInput):
 
 class TooMuch(BrokenInput):
     """More results, configs or requests than the API takes."""
+
+
+class UnsuitableConfiguration(BrokenInput):
+    """Parameters of a claim, or of its class, are not for the devices that it would get; `claim` is `namespace/name`."""
+
+    def __init__(self, error: BrokenInput, *, claim: str) -> None:
+        super().__init__(error.reason, field=error.field)
+        self.claim = claim
 
 
 class ApiError(ApportionError):

@@ -97,6 +97,29 @@ async def test_a_claim_that_the_operator_would_refuse_is_bad_input_with_the_word
     assert "spec.devices.config[0].opaque.parameters.sharing.strategy: " in event
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_parameters_that_suit_no_device_of_a_claim_are_bad_input(output: str) -> None:
+    """As for the operator, which knows it once devices are chosen: others are chosen where there are some."""
+    driver = "gpu.apportion.dev"
+    kind = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "GpuConfig"}
+    given = world(entry(kind | {"sharing": {"strategy": "MPS"}}, driver), driver=driver)
+    devices = given["slices"][0]["spec"]["devices"]
+    for each in devices:
+        each["attributes"] = {"type": {"string": "mig"}}
+    status, out, err = run("-f", "-", "-o", output, given=json.dumps(given))
+    assert (status, out) == (2, "")
+    assert err.startswith(
+        "error: claim team/c: spec.devices.config[0].opaque.parameters.kind: GpuConfig is for"
+    )
+    wanted = given["claims"][0]["spec"]["devices"]["requests"]
+    wanted.append(request("gpu", name="more"))
+    status, out, second = run("-f", "-", "-o", output, given=json.dumps(given))
+    assert (status, out, second) == (2, "", err)
+    del wanted[1]
+    devices[1]["attributes"] = {"type": {"string": "gpu"}}
+    assert device(given) == "free"
+
+
 def test_in_a_line_of_many_the_refusal_is_that_lines_answer() -> None:
     """The others are answered."""
     lines = [world(entry(REFUSED, "gpu.apportion.dev")), world()]

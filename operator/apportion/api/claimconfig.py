@@ -1,22 +1,28 @@
 """Configuration: whether our agents would set up devices as a claim and its classes ask, and which devices suit what they ask.
 
-In: a claim, its classes, the drivers of our agents; devices that it would get. Out: nothing, or BrokenInput naming object and field;
-the claim with further selectors. The agents check the same when they prepare; here it is found out before devices are given away.
-What is meant for other drivers is theirs to judge.
+In: a claim, its classes, the drivers of our agents. Out: nothing, or BrokenInput naming object and field; the claim with further
+selectors. The agents check the same when they prepare; here it is found out before devices are given away, and in `chosendevices.py`
+what depends on the devices. What is meant for other drivers is theirs to judge.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
 
 from apportion.api import deviceconfig
+from apportion.api.configentries import (
+    entries_about,
+    entries_of_claim,
+    entries_of_classes,
+    is_for,
+    with_selectors,
+)
 from apportion.api.contract import NETWORK_DEVICE, VIRTUAL_FUNCTION
 from apportion.api.deviceconfig import NpuConfig, in_force
 from apportion.api.meant import meant
 from apportion.api.suitable import TYPES, card_of
-from apportion.dra.allocation import Allocation, ConfigResult
+from apportion.dra.allocation import ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput
@@ -37,20 +43,20 @@ def check_configuration(
     What other entries override for every request is not looked at: it holds for no device. For which devices parameters are is
     not looked at where the kind of the driver's cards is not known.
     """
-    found = {**_own(claim), **_of_classes(claim, classes)}
-    if not any(_is_for(entry, drivers) for entry in found.values()):
+    found = {**entries_of_claim(claim), **entries_of_classes(claim, classes)}
+    if not any(is_for(entry, drivers) for entry in found.values()):
         return
     about = set[str]()
     most: dict[str, dict[str, float]] = defaultdict(dict)
     """How many devices each request gets at most for which an entry holds."""
     for slot in claim.slots:
         for request in slot.alternatives:
-            about |= _about(claim, classes, slot, request).keys()
+            about |= entries_about(claim, classes, slot, request).keys()
             count = request.count if request.mode == "ExactCount" else inf
             for field in _holding(claim, classes, drivers, slot, request):
                 most[field][slot.name] = max(count, most[field].get(slot.name, 0))
     for field, entry in found.items():
-        if _is_for(entry, drivers) and (field in most or field not in about):
+        if is_for(entry, drivers) and (field in most or field not in about):
             at, opaque = f"{field}.opaque.parameters", entry.opaque or {}
             config = deviceconfig.read(opaque.get("parameters"), field=at)
             card = cards.get(opaque["driver"])
@@ -80,7 +86,7 @@ def check_drivers(
 
     `published`: the drivers that have devices.
     """
-    for field, entry in {**_own(claim), **_of_classes(claim, classes)}.items():
+    for field, entry in {**entries_of_claim(claim), **entries_of_classes(claim, classes)}.items():
         driver = str((entry.opaque or {}).get("driver", ""))
         near = meant(driver, drivers, least=_MISTYPED)
         if near and driver not in drivers and driver not in published:
@@ -92,7 +98,7 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
 
     A NIC whose interface the node itself needs is offered for its character devices; for such a request it will not do.
     """
-    found = (*_own(claim).values(), *_of_classes(claim, classes).values())
+    found = (*entries_of_claim(claim).values(), *entries_of_classes(claim, classes).values())
     if not any(asks_for_network(entry, drivers) for entry in found):
         return claim
 
@@ -101,34 +107,7 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
         asking = [entry.opaque or {} for entry in entries if asks_for_network(entry, drivers)]
         return dict.fromkeys(text for opaque in asking for text in _selectors(opaque))
 
-    return _selected(claim, needed)
-
-
-def _own(claim: Claim) -> dict[str, Config]:
-    return {f"spec.devices.config[{index}]": entry for index, entry in enumerate(claim.config)}
-
-
-def _of_classes(claim: Claim, classes: Mapping[str, DeviceClass]) -> dict[str, Config]:
-    names = sorted(claim.classes & classes.keys())
-    return {field: entry for name in names for field, entry in _of_class(classes[name]).items()}
-
-
-def _of_class(device_class: DeviceClass) -> dict[str, Config]:
-    at = f"DeviceClass {device_class.name}: spec.config"
-    return {f"{at}[{index}]": entry for index, entry in enumerate(device_class.config)}
-
-
-def _about(
-    claim: Claim, classes: Mapping[str, DeviceClass], slot: RequestSlot, request: Request
-) -> dict[str, Config]:
-    """Return the entries about a request by their fields, those of its class first, as an allocation has them."""
-    names = {slot.name, f"{slot.name}/{request.name}"}
-    found = _of_class(classes[request.device_class]) if request.device_class in classes else {}
-    return found | {
-        field: entry
-        for field, entry in _own(claim).items()
-        if not entry.requests or names & {*entry.requests}
-    }
+    return with_selectors(claim, needed)
 
 
 def _holding(
@@ -141,54 +120,22 @@ def _holding(
     """Return those entries about a request that others do not override, whatever devices it gets, by their fields."""
     found: dict[str, Config] = {}
     for driver in drivers:
-        about = [each for each in _about(claim, classes, slot, request).items() if _is_for(each[1], {driver})]
+        about = [
+            each for each in entries_about(claim, classes, slot, request).items() if is_for(each[1], {driver})
+        ]
         found |= dict(about[position] for position in in_force([entry for _, entry in about]))
     return found
-
-
-def _is_for(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
-    return entry.opaque is not None and entry.opaque.get("driver") in drivers
-
-
-def without_shares(claim: Claim, drivers: Collection[str]) -> Claim:
-    """Return the claim with selectors by which it gets no shares of devices of our agents."""
-    own = [f'device.driver != "{driver}" || !device.allowMultipleAllocations' for driver in sorted(drivers)]
-    return _selected(claim, lambda _slot, _request: own)
-
-
-def _selected(claim: Claim, more: Callable[[RequestSlot, Request], Iterable[str]]) -> Claim:
-    """Return the claim with further selectors of each request."""
-    slots = [
-        [replace(each, selectors=(*each.selectors, *more(slot, each))) for each in slot.alternatives]
-        for slot in claim.slots
-    ]
-    own = zip(claim.slots, slots, strict=True)
-    return replace(claim, slots=tuple(replace(slot, alternatives=tuple(each)) for slot, each in own))
 
 
 def _selectors(opaque: Mapping[str, Any]) -> Iterator[str]:
     driver, parameters = opaque["driver"], opaque["parameters"]
     needed = (NETWORK_DEVICE, *((VIRTUAL_FUNCTION,) if parameters.get("virtualFunction") is not None else ()))
+    at = f'device.attributes["{driver}"]'
     for name in needed:
-        yield f'device.driver != "{driver}" || device.attributes["{driver}"].?{name}.orValue(false)'
+        # What is no NIC is left to the check of what was chosen, which says so: where a driver has another name, its cards are not known here.
+        yield f'device.driver != "{driver}" || {at}.?type.orValue("nic") != "nic" || {at}.?{name}.orValue(false)'
 
 
 def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
     """Say whether an entry, of a claim, a class or an allocation, asks for network devices of our agents."""
-    return _is_for(entry, drivers) and deviceconfig.kind_of(entry) == "NetworkConfig"
-
-
-def check_allocation(claim: Claim, allocation: Allocation, drivers: Collection[str]) -> None:
-    """Raise BrokenInput for devices that no agent of ours prepares for one claim: shares, under MPS, of several GPUs (ADR 0020)."""
-    shared = {
-        result.device.name
-        for result in allocation.results
-        if result.device.driver in drivers and result.share_id is not None and "cores" in result.consumed
-    }
-    if len(shared) > 1:
-        raise BrokenInput(
-            f"it would get shares of {' and '.join(sorted(shared))} on node {allocation.node}, each of which has an MPS control daemon"
-            " of its own, and a program finds one: ask for each share by a claim of its own, or for whole GPUs by the selector"
-            " !device.allowMultipleAllocations",
-            field=f"ResourceClaim {claim.key}: spec.devices.requests",
-        )
+    return is_for(entry, drivers) and deviceconfig.kind_of(entry) == "NetworkConfig"

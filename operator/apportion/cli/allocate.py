@@ -20,13 +20,16 @@ from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import FIELDS, World, read_world
+from apportion.api.chosendevices import check_suitable, suiting
 from apportion.api.claimconfig import as_asked, check_configuration
 from apportion.api.meant import meant
 from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cli import document
 from apportion.cli.knownfields import check_fields
-from apportion.errors import BrokenInput
+from apportion.dra.device import DeviceId
+from apportion.errors import BrokenInput, UnsuitableConfiguration
+from apportion.quota.charge import first_attribute
 from apportion.settings import DRIVERS
 
 Answer = dict[str, Any]
@@ -76,9 +79,12 @@ def command(
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
-        document.write(_answer(world, terms), indent=True)
+        try:
+            document.write(_answer(world, terms, ours), indent=True)
+        except UnsuitableConfiguration as error:
+            raise document.refuse(str(error)) from None
         return
-    _show(world, terms)
+    _show(world, terms, ours)
 
 
 def _check_fields(raw: Any) -> None:
@@ -126,15 +132,48 @@ def _terms(file: Path | None, strategy: Strategy | None) -> Terms:
 
 def _answer_line(line: bytes, terms: Terms, programs: Programs, drivers: Collection[str]) -> Answer:
     try:
-        return _answer(_as_asked(read_world(document.load_line(line), programs), drivers), terms)
+        return _answer(_as_asked(read_world(document.load_line(line), programs), drivers), terms, drivers)
     except BrokenInput as error:
         return _error("fatal", str(error))
 
 
-def _answer(world: World, terms: Terms) -> Answer:
-    """Return the answer in the form of the conformance data."""
+def _allocate(world: World, terms: Terms, drivers: Collection[str]) -> Decision | Refusal:
+    """Return what the allocator says. Raises BrokenInput, and UnsuitableConfiguration where there are only devices that parameters are not for."""
+    found = allocate(world.state, world.demand, terms)
     try:
-        found = allocate(world.state, world.demand, terms)
+        _check_suitable(world, found, drivers)
+    except UnsuitableConfiguration:
+        asked = tuple(suiting(claim, world.state.classes, drivers) for claim in world.demand)
+        found = allocate(world.state, replace(world.demand, claims=asked), terms)
+        if isinstance(found, Refusal):
+            raise
+        _check_suitable(world, found, drivers)
+    return found
+
+
+def _check_suitable(world: World, found: Decision | Refusal, drivers: Collection[str]) -> None:
+    if isinstance(found, Refusal):
+        return
+    view = world.state.view(found.node)
+
+    def type_of(device: DeviceId) -> str:
+        index = next(each for each in range(len(view.devices)) if view.id_of(each) == device)
+        return first_attribute(view.devices[index], ("type",))
+
+    for claim, allocation in zip(world.demand.claims, found.allocations, strict=True):
+        try:
+            check_suitable(claim, world.state.classes, allocation, drivers, type_of)
+        except UnsuitableConfiguration as error:
+            reason = BrokenInput(f"claim {claim.key}: {error}")
+            raise UnsuitableConfiguration(reason, claim=claim.key) from None
+
+
+def _answer(world: World, terms: Terms, drivers: Collection[str]) -> Answer:
+    """Return the answer in the form of the conformance data. Raises UnsuitableConfiguration."""
+    try:
+        found = _allocate(world, terms, drivers)
+    except UnsuitableConfiguration:
+        raise
     except BrokenInput as error:
         return _error("fatal", str(error))
     if isinstance(found, Decision):
@@ -159,10 +198,10 @@ def _error(kind: str, message: str) -> Answer:
     return {"kind": "error", "error": {"kind": kind, "message": message}}
 
 
-def _show(world: World, terms: Terms) -> None:
+def _show(world: World, terms: Terms, drivers: Collection[str]) -> None:
     console = Console()
     try:
-        found = allocate(world.state, world.demand, terms)
+        found = _allocate(world, terms, drivers)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     for finding in world.state.findings():

@@ -1,4 +1,4 @@
-"""Admissible: decisions that agents would prepare and quotas allow.
+"""Admissible: decisions that agents would prepare, as claims ask, and quotas allow.
 
 In: a demand, the decision of the allocator for it. Out: the decision, or another one for devices with which it is admissible; or an
 exception, where there is none.
@@ -12,10 +12,12 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.finished import finished
 from apportion.allocator.terms import Terms
-from apportion.api.claimconfig import check_allocation, without_shares
+from apportion.api.chosendevices import check_allocation, check_suitable, suiting, without_shares
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.errors import BrokenInput
+from apportion.dra.device import DeviceId
+from apportion.errors import BrokenInput, UnsuitableConfiguration
+from apportion.quota.charge import first_attribute
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.shape import Shape
@@ -68,8 +70,9 @@ class Admissible:
 
         try:
             self.check(demand, decision)
-        except BrokenInput:
-            other = yield from choose(self.without_shares(demand).asked)
+        except BrokenInput as error:
+            demand = self.otherwise(demand, error)
+            other = yield from choose(demand.asked)
             if other is None:
                 raise
             decision = other
@@ -78,11 +81,20 @@ class Admissible:
         return chosen
 
     def check(self, demand: WaitingDemand, decision: Decision) -> None:
-        """Raise BrokenInput for devices that no agent would prepare together."""
+        """Raise BrokenInput for devices that no agent would prepare together, or as their claim asks."""
+        drivers, classes = self._snapshot.drivers, self._snapshot.state.classes
         for claim, allocation in zip(demand.claims, decision.allocations, strict=True):
-            check_allocation(claim, allocation, self._snapshot.drivers)
+            check_allocation(claim, allocation, drivers)
+            check_suitable(claim, classes, allocation, drivers, self._type_of)
 
-    def without_shares(self, demand: WaitingDemand) -> WaitingDemand:
-        """Return the demand as one that gets no shares."""
-        drivers = self._snapshot.drivers
-        return replace(demand, asked=tuple(without_shares(claim, drivers) for claim in demand.asked))
+    def _type_of(self, device: DeviceId) -> str:
+        found = self._snapshot.devices.device(device)
+        return first_attribute(found, ("type",)) if found is not None else ""
+
+    def otherwise(self, demand: WaitingDemand, error: BrokenInput) -> WaitingDemand:
+        """Return the demand as one that does not get what `check` has refused: devices that do not suit its parameters, or shares."""
+        drivers, classes = self._snapshot.drivers, self._snapshot.state.classes
+        asked = tuple(suiting(claim, classes, drivers) for claim in demand.asked)
+        if not isinstance(error, UnsuitableConfiguration):
+            asked = tuple(without_shares(claim, drivers) for claim in asked)
+        return replace(demand, asked=asked)

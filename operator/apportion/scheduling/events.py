@@ -14,7 +14,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import ApiError, BrokenInput
+from apportion.errors import ApiError, BrokenInput, UnsuitableConfiguration
 from apportion.scheduling.waiting import (
     MOST_CLAIMS,
     MOST_PODS,
@@ -72,7 +72,12 @@ def refused(
 
 
 def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:
-    """The demand can never be served as it is written."""
+    """The demand can never be served as it is written, or not with the devices that there are."""
+    if isinstance(error, UnsuitableConfiguration):
+        of_claim = [about_claim(claim) for claim in demand.claims if claim.key == error.claim]
+        for about in (*of_claim, *map(about_pod, demand.pods)):
+            recorder.warning(about, "RefusedConfiguration", f"claim {error.claim}: {error}")
+        return
     for claim in demand.claims:
         recorder.warning(about_claim(claim), "BrokenClaim", f"claim {claim.key} cannot be allocated: {error}")
     for pod in demand.pods:

@@ -144,7 +144,7 @@ class GroupDecision:
         return self._answer(demands, placed)
 
     def _answer(self, demands: Sequence[WaitingDemand], placed: PlacedMembers) -> Answered:
-        """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
+        """Return what the group gets, other devices where no agent would prepare the first. Raises BrokenInput: there are none."""
         decider = self._decider
         members = self._asked = yield from gang_members(
             self.group, demands, decider.candidates, decider.snapshot
@@ -159,20 +159,23 @@ class GroupDecision:
         if not isinstance(answer, GangServed):
             return answer
         try:
-            for demand, decision in zip(demands, answer.decisions, strict=True):
-                if decision is not None:
-                    decider.admissible.check(demand, decision)
-        except BrokenInput:
+            self._check(demands, answer)
+        except BrokenInput as error:
             placed.clear()
-            whole = tuple(map(decider.admissible.without_shares, demands))
-            other = MemberDemands(whole, decider.candidates, decider.snapshot, self._capacity)
-            placed.demands = other
-            members = yield from gang_members(self.group, whole, decider.candidates, decider.snapshot)
-            without = yield from self._place(members, placed)
-            if not isinstance(without, GangServed):
+            less = tuple(decider.admissible.otherwise(demand, error) for demand in demands)
+            placed.demands = MemberDemands(less, decider.candidates, decider.snapshot, self._capacity)
+            members = yield from gang_members(self.group, less, decider.candidates, decider.snapshot)
+            other = yield from self._place(members, placed)
+            if not isinstance(other, GangServed):
                 raise
-            return without
+            self._check(less, other)
+            return other
         return answer
+
+    def _check(self, demands: Sequence[WaitingDemand], answer: GangServed) -> None:
+        for demand, decision in zip(demands, answer.decisions, strict=True):
+            if decision is not None:
+                self._decider.admissible.check(demand, decision)
 
     def _place(
         self, members: Sequence[Member], placed: PlacedMembers
