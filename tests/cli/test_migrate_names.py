@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.migrating import ask, container, rows, spec, workload
+from tests.cli.migrating import GPU, ask, cluster, container, rows, spec, workload
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,32 @@ def test_claims_of_a_pod_have_names_of_their_own(tmp_path: Path, length: int) ->
     }
     assert len({each["expression"] for each in expressions.values()}) == 4
     assert {each["resourceClaimTemplateName"] for each in inside["resourceClaims"]} == expressions.keys()
+
+
+def test_who_holds_what_a_workload_asks_for_is_a_name(tmp_path: Path) -> None:
+    """A claim of the cluster, and a workload that was placed before; not the UID by which the allocator knows a claim."""
+    uid = "b2dc8446-0f3e-4f6a-9f0e-3d2c1b0a9e8d"
+    held = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "train", "namespace": "team", "uid": uid},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": GPU}}]}},
+        "status": {"allocation": {
+            "devices": {"results": [{"request": "r", "driver": GPU, "pool": "n2", "device": "device-0"}]},
+            "nodeSelector": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]},
+        }},
+    }  # fmt: skip
+    first = workload("Deployment", "first", spec(container(gpu="2")))
+    others = [
+        workload("Deployment", name, spec(container(gpu="1"), nodeSelector={"kubernetes.io/hostname": name}))
+        for name in ("n1", "n2")
+    ]
+    result = ask(tmp_path, first, *others, world=[*cluster(), held])
+    assert result.exit_code == 1
+    placed, *refused = rows(result)
+    assert placed["nodes"] == {"n1": 1}
+    assert uid not in result.stdout
+    holders = ("Deployment team/first #1", "claim team/train")
+    for each, holder in zip(refused, holders, strict=True):
+        assert f"0 not held, held by {holder}" in each["blocked"][0]

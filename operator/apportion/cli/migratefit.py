@@ -25,6 +25,7 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
+from apportion.scheduling.events import with_names
 
 _TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 
@@ -70,7 +71,7 @@ class Rehearsal:
             if not candidates:
                 counts = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
                 return Fit(wanted, nodes, (f"no node can take the pod: {counts or 'there are no nodes'}",))
-            placed, reason = self._place_one(pod, claims, candidates)
+            placed, reason = self._place_one(plan, pod, claims, candidates)
             if placed is None:
                 return Fit(wanted, nodes, (reason,))
             nodes[placed] += 1
@@ -81,7 +82,7 @@ class Rehearsal:
         return Fit(wanted, nodes)
 
     def _place_one(
-        self, pod: Pod, claims: tuple[Claim, ...], candidates: frozenset[str]
+        self, plan: Plan, pod: Pod, claims: tuple[Claim, ...], candidates: frozenset[str]
     ) -> tuple[str | None, str]:
         state, snapshot = self.snapshot.state, self.snapshot
         taken = {node: HostResources.of(used) for node, used in self._taken.items()}
@@ -94,10 +95,11 @@ class Rehearsal:
         except BrokenInput as error:
             return None, str(error)
         if isinstance(answer, Refusal):
-            return None, summary(answer.explanation)
+            return None, with_names(summary(answer.explanation), snapshot)
         for allocation in answer.allocations:
             self._number += 1
-            state.hold(f"rehearsed-{self._number}", allocation.results)
+            # Refusals name it as the holder; workloads of a file may have one name.
+            state.hold(f"{plan.workload.key} #{self._number}", allocation.results)
         used = self._taken.setdefault(answer.node, Counter())
         used.update({**pod.requests, "pods": 1})
         return answer.node, ""

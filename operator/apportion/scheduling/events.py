@@ -63,12 +63,17 @@ def refused(
     recorder: Recorder, demand: WaitingDemand, explanation: Explanation, snapshot: Snapshot, note: str = ""
 ) -> None:
     """No node can serve the demand now; the text says why, with claims by name instead of UID, and ends with the note."""
+    not_allocated(recorder, demand, with_names(summary(explanation), snapshot) + note)
+
+
+def with_names(text: str, snapshot: Snapshot) -> str:
+    """Return a text of the allocator, to which claims are UIDs, with their names."""
 
     def named(uid: re.Match[str]) -> str:
         claim = snapshot.claims.get(uid[0])
         return f"claim {claim.key}" if claim is not None else uid[0]
 
-    not_allocated(recorder, demand, _UID.sub(named, summary(explanation)) + note)
+    return _UID.sub(named, text)
 
 
 def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:

@@ -1,6 +1,6 @@
 """`apportion web`: the page about a cluster, on this machine, with the rights of the user.
 
-In: options. Out: a page at http://localhost:PORT/ until it is stopped. Exit status: 0 stopped, 2 the cluster cannot be read or the port is taken,
+In: options. Out: a page at http://localhost:PORT/ until it is stopped. Exit status: 0 stopped, 2 the cluster cannot be reached at the start or the port is taken,
 3 the cluster does not fit into the memory that the page may take.
 The operator's option --web-port starts the same.
 """

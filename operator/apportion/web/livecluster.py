@@ -36,7 +36,7 @@ _AT_ONCE = 500
 
 
 class NotListedError(ApportionError):
-    """Kinds are not listed yet, so that nothing true could be said."""
+    """Kinds are not listed yet, so that nothing true could be said: they are under way, or the API server refuses them, as it says then."""
 
 
 class BusyError(ApportionError):
@@ -99,9 +99,11 @@ class LiveCluster:
 
     async def ask(self, answer: Callable[[Observed], _T]) -> _T:
         """Return an answer about the cluster as it is now. Raises NotListedError, BusyError, ShortOfMemory."""
-        missing = [each.kind.plural for each in self.reflectors if not each.synced.is_set()]
+        missing = [each for each in self.reflectors if not each.synced.is_set()]
         if missing:
-            raise NotListedError(f"not listed yet: {', '.join(missing)}")
+            refused = [each.refused for each in missing if each.refused]
+            why = f"; the API server refuses {len(refused)} of these kinds: {refused[0]}" if refused else ""
+            raise NotListedError(f"not listed yet: {', '.join(each.kind.plural for each in missing)}{why}")
         if self._waiting >= MOST_WAITING:
             raise BusyError(f"{self._waiting} other answers are waited for")
         self._waiting += 1

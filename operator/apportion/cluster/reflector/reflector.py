@@ -69,6 +69,8 @@ class Reflector:
         self.kind = kind
         self.synced = asyncio.Event()
         """Set once the first list was observed whole, and cleared while the server does not serve the kind."""
+        self.refused = ""
+        """Why the server does not let us read the kind; empty: it does, or has not said so."""
         self._client = client
         self._optional = optional
         self._few, self._proof, self._page, self._most = few, proof, page, most
@@ -112,7 +114,7 @@ class Reflector:
                 self._doubts = self._doubts or error.status != THROTTLED
             except ApiError as error:
                 # A refusal (403) may be a role that is being updated; asking every few seconds is enough.
-                pause, self._progress.version = 5.0, ""
+                pause, self._progress.version, self.refused = 5.0, "", str(error)
                 if self._optional and error.status == _FORBIDDEN:
                     pause = self._unserved(error)
                 self._interruptions.say("reflector.refused", error, pause)
@@ -230,6 +232,7 @@ class Reflector:
             _log.warning("reflector.history_replaced", kind=self.kind.plural, version=version)
         self._set_listed(listed=True)
         self._advance(version, listed=True)
+        self.refused = ""
         self.synced.set()
 
     async def _follow(self) -> None:
