@@ -69,7 +69,7 @@ async def recover_claims(
             confirmed.append(replace(row, devices=allocated))
         else:
             others.append(row)
-    rows = [*confirmed, *(_beside(row, confirmed) for row in others)]
+    rows = [*confirmed, *(_as_looking(row, confirmed) for row in others)]
     for row in rows:
         await asyncio.to_thread(journal.put_claim, row)
         names = [device.device for device in row.devices]
@@ -138,7 +138,7 @@ async def _allocated(context: AgentContext, row: ClaimRow, node: str) -> tuple[C
     return tuple(replace(devices[key], admin=looks) for key, looks in admin.items())
 
 
-def _beside(row: ClaimRow, confirmed: Iterable[ClaimRow]) -> ClaimRow:
+def _as_looking(row: ClaimRow, confirmed: Iterable[ClaimRow]) -> ClaimRow:
     """Return a row that looks at those of its devices with admin access that a confirmed claim has."""
     taken = [device for other in confirmed for device in other.devices]
     return replace(
