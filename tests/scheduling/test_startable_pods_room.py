@@ -4,11 +4,17 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLASSES, PODS
+from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import tried
 
-LARGE: Json = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "8"}}}]}
+
+def cpu(amount: str) -> Json:
+    """Return the spec of a pod that requests so much."""
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": amount}}}]}
+
+
+LARGE: Json = cpu("8")
 """All that the node has."""
 PORT: Json = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
 
@@ -91,3 +97,33 @@ async def test_one_whose_class_comes_takes_the_room_from_then_on(unanswered: Cli
     world.see(CLASSES, {"metadata": {"name": "unknown"}, "spec": {}})
     await tried(cycle)
     assert cycle.decider.candidates.capacity().left("n1", ["cpu"])["cpu"] == 0
+
+
+@pytest.mark.parametrize("why", ["pod goes", "claim goes", "claim of others goes", "less room"])
+async def test_who_was_refused_for_that_room_gets_it_once_the_other_cannot_start(
+    unanswered: Client, why: str
+) -> None:
+    """In a quiet cluster nothing else would ask about it for minutes."""
+    world = shared()
+    world.policy(queue={"mostReserved": 0})
+    world.see(CLASSES, {"metadata": {"name": "others"}, "spec": {}})
+    world.claim("more", request("others"))
+    idle = world.pod("idle", "shared", "more", gates=[GATE], spec=cpu("6"))
+    world.wait_for("theirs", request("gpu"), spec=cpu("4"))
+    cycle = world.cycle(unanswered)
+    for _ in range(10):
+        cycle.once()
+        world.clock.now += 10.0
+    assert "theirs" not in world.places()
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/mine"]}
+    if why == "pod goes":
+        idle["metadata"] |= gone
+        world.see(PODS, idle)
+    elif why == "less room":
+        world.pod("beside", spec={"nodeName": "n1", **cpu("3")}, namespace="kube-system")
+    else:
+        claim = world.seen[CLAIMS, "team", "shared" if why == "claim goes" else "more"]
+        claim["metadata"] |= gone
+        world.see(CLAIMS, claim)
+    cycle.once()
+    assert world.places()["theirs"] == "n1"

@@ -67,8 +67,11 @@ class NodeRoom:
             self._sent.setdefault(node, {})[uid] = None
         if pod is not None and node is not None and fits_alone(pod, node, snapshot):
             self.capacity.take(node, pod)
-        else:
-            self.capacity.drop(uid)
+            return
+        if is_unbound and uid in self.capacity.promised:
+            # Nothing else lets in those that were refused for the room that it leaves.
+            snapshot.retry_epoch += 1
+        self.capacity.drop(uid)
 
 
 def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
