@@ -5,7 +5,8 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import VOLUME_CLAIMS, VOLUMES
 from tests.observedcluster import Json, ObservedCluster, request
-from tests.scheduling.volumes import storage_class, volume, volume_claim, with_volume, zones
+from tests.scheduling.queued import fleet
+from tests.scheduling.volumes import ZONE, storage_class, volume, volume_claim, with_volume, zones
 
 
 def place(world: ObservedCluster, client: Client) -> str | None:
@@ -22,6 +23,42 @@ async def test_a_bound_volume_says_where_its_pod_can_run(unanswered: Client, zon
     volume(world, zone)
     volume_claim(world, "pv")
     assert place(world, unanswered) == {"a": "n1", "b": "n2"}[zone]
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        ({ZONE: "b"}, {"n2"}),
+        ({"failure-domain.beta.kubernetes.io/zone": "b"}, {"n2"}),
+        ({ZONE: "b__c"}, {"n2", "n3"}),
+        ({ZONE: "d"}, {None}),
+        ({ZONE: "b__"}, {"n1", "n2", "n3"}),
+        ({"topology.kubernetes.io/region": "r"}, {None}),
+    ],
+)
+async def test_a_bound_volume_is_reached_in_the_zones_of_its_labels(
+    unanswered: Client, labels: Json, found: set[str | None]
+) -> None:
+    """Old volumes have no node affinity; kube-scheduler goes by their labels (VolumeZone), and would refuse the node."""
+    world = zones(n1="a", n2="b", n3="c")
+    storage_class(world)
+    volume_claim(world, volume="pv")
+    spec = {"storageClassName": "disks", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
+    claim = {"namespace": "team", "name": "data"}
+    raw = {"metadata": {"name": "pv", "labels": labels}, "spec": spec | {"claimRef": claim}}
+    world.see(VOLUMES, raw | {"status": {"phase": "Bound"}})
+    assert place(world, unanswered) in found
+
+
+async def test_a_node_without_topology_labels_is_in_every_zone(unanswered: Client) -> None:
+    """A cluster of one zone."""
+    world = fleet({"n1": ("h100", 1)})
+    world.snapshot.volumes.complete = True
+    storage_class(world)
+    volume_claim(world, volume="pv")
+    spec = {"storageClassName": "disks", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
+    world.see(VOLUMES, {"metadata": {"name": "pv", "labels": {ZONE: "b"}}, "spec": spec, "status": {}})
+    assert place(world, unanswered) == "n1"
 
 
 async def test_a_pod_whose_volume_claim_does_not_exist_gets_nothing_until_it_does(unanswered: Client) -> None:

@@ -8,6 +8,7 @@ from apportion.dra.node import Resources, resources
 from apportion.dra.podrelations import label_selector
 from apportion.dra.reading import Json
 from apportion.dra.selection import NodeSelector, Requirement, Term
+from apportion.dra.volumezones import VolumeZones
 
 _BOUND = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -96,6 +97,7 @@ class PersistentVolume:
     claim_uid: str = ""
     """The UID of that claim; empty: whichever has the name. A volume that a deleted claim has left has the UID of that one."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    zones: VolumeZones = field(default_factory=VolumeZones)
     kind: tuple[str, str] = ("Filesystem", "")
     """`spec.volumeMode` and `spec.volumeAttributesClassName`."""
     available: bool = False
@@ -110,6 +112,7 @@ class PersistentVolume:
             reading.table(spec, "nodeAffinity", at="spec"), "required", at="spec.nodeAffinity"
         )
         claim = reading.table(spec, "claimRef", at="spec")
+        labels = dict(reading.table(metadata, "labels", at="metadata"))
         return cls(
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
@@ -124,7 +127,8 @@ class PersistentVolume:
             if claim
             else None,
             claim_uid=reading.text(claim, "uid", at="spec.claimRef", default=""),
-            labels=dict(reading.table(metadata, "labels", at="metadata")),
+            labels=labels,
+            zones=VolumeZones.of(labels),
             kind=_kind(spec),
             available=reading.table(raw, "status").get("phase") == "Available",
             deleting=metadata.get("deletionTimestamp") is not None,

@@ -125,7 +125,7 @@ class VolumeIndex:
             elif claim.deleting:
                 yield f"PersistentVolumeClaim {name} is being deleted"
             elif claim.volume is not None:
-                yield self._bound(claim, claim.volume)
+                yield from self._bound(claim, claim.volume)
             elif known is None or not known.waits or claim.prebound:
                 yield f"PersistentVolumeClaim {claim.name} is not bound yet"
             elif claim.selected_node is not None:
@@ -135,12 +135,15 @@ class VolumeIndex:
         if waiting:
             yield _together(waiting)
 
-    def _bound(self, claim: PersistentVolumeClaim, name: str) -> NodeCondition | str:
+    def _bound(self, claim: PersistentVolumeClaim, name: str) -> Iterator[NodeCondition | str]:
         volume = self._volumes.get(name)
         if volume is None:
-            return f"PersistentVolume {name} of PersistentVolumeClaim {claim.name} does not exist"
+            yield f"PersistentVolume {name} of PersistentVolumeClaim {claim.name} does not exist"
+            return
         asks = "anywhere" if volume.nodes is None else volume.nodes
-        return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes), asks)
+        yield NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes), asks)
+        if (zones := volume.zones).allowed:
+            yield NodeCondition(f"zone of volume {claim.name}", lambda node: zones.allow(node.labels), zones)
 
     def _waiting(self, claim: PersistentVolumeClaim, known: StorageClass) -> _Waiting:
         kept = sorted(self._kept.get((claim.namespace, claim.name), {}).items())
