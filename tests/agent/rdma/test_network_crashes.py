@@ -116,16 +116,16 @@ async def test_a_claim_that_is_allocated_anew_gets_interfaces_as_its_requests_sa
     """The agent was killed before the claim was prepared: what was noted for the requests of before holds no more."""
     nics = (rail.nic, rail.beside().nic)
     async with killed_agent(rail.node, "cdi.written") as agent:
-        claim = await rail.claim(devices=nics, mtu=1300)
+        claim = await rail.claim(devices=nics, interface={"mtu": 1300})
 
         async def killed() -> str:
             return "" if agent.deaths else await rail.prepare(claim)
 
         await agent.insist(rail.heard)
-        await agent.insist(killed)
+        await agent.insist(lambda: eventually(killed, lambda text: text == "", within=50))
         assert agent.deaths == 1
         await rail.node.deallocate(claim)
-        config = [network_config(f"r{n}", mtu=mtu) for n, mtu in enumerate((1280, 1290))]
+        config = [network_config(f"r{n}", interface={"mtu": mtu}) for n, mtu in enumerate((1280, 1290))]
         await rail.node.allocate(claim, *reversed(nics), driver=RDMA, config=config)
         await rail.reserve(claim, rail.pod)
         await rail.reconnected()
