@@ -243,7 +243,7 @@ def test_devices_that_claims_hold_are_not_free(tmp_path: Path) -> None:
         ("{", "neither JSON nor YAML"),
         ("- 1", "expected an object with apiVersion and kind"),
         ("kind: Namespace\nmetadata: {name: n}", "no workload in it"),
-        ("kind: Pod\nmetadata: {}\nspec: {containers: []}", "metadata.generateName"),
+        ("kind: Pod\nmetadata: {}\nspec: {containers: []}", "metadata.name: a Pod has no name"),
         (
             "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: x}}}]}",
             "Pod default/p: ",
