@@ -124,6 +124,20 @@ def test_a_claim_that_asks_for_too_much_names_its_holders(tmp_path: Path) -> Non
     assert "AddNode" not in remedies(found)
 
 
+def test_the_text_about_each_group_of_nodes_names_claims(tmp_path: Path) -> None:
+    """The allocator knows them by UID, which tells people nothing."""
+    cluster = two_cards()
+    uid = "b2dc8446-0f3e-4f6a-9f0e-3d2c1b0a9e8"
+    for number in (1, 2):
+        raw = cluster.claim(f"whole-{number}", request("gpu"), uid=f"{uid}{number}")
+        cluster.allocate(raw, f"n{number}", "gpu-0")
+    cluster.wait_for("more", request("gpu"))
+    path = cluster.write(tmp_path / "w")
+    result = CliRunner().invoke(app, ["claim", "team/more", "--world", str(path)], env={"COLUMNS": "500"})
+    assert uid not in result.stdout
+    assert "    held by claim team/whole-" in result.stdout
+
+
 def test_the_fewest_pods_that_have_to_end_are_named(tmp_path: Path) -> None:
     """n1 has a half and a small part in use, n2 a whole card by two pods: for a half on n1 only the small one has to go."""
     cluster = two_cards()

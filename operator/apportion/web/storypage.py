@@ -11,6 +11,7 @@ from apportion.cli.answers.story import Story, What, find, story_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.scheduling.events import with_names
 from apportion.web.observed import Observed
 
 LONGEST = 5.0
@@ -63,7 +64,7 @@ def story_page(
     until = clock() + LONGEST
     story = story_of(observed.world, observed.decisions(), found, lambda: clock() < until)
     refusal = story.reason.refusal if story.reason is not None else None
-    by_nodes = render(refusal.explanation) if refusal is not None else ""
+    by_nodes = with_names(render(refusal.explanation), snapshot) if refusal is not None else ""
     if isinstance(found, Claim):
         return _of_claim(snapshot, found, story, by_nodes)
     return _of_pod(snapshot, found, story, by_nodes)

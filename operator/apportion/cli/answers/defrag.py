@@ -39,6 +39,7 @@ from apportion.cli.world.options import (
     open_world,
 )
 from apportion.cli.world.world import World
+from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError, BrokenInput
 from apportion.scheduling.candidates import TOLERATIONS
 from apportion.scheduling.defrag.movables import Movables, movables_of
@@ -134,7 +135,7 @@ def plan(
         raise document.refuse(f"{wanted}: {error}" if wanted is not None else str(error)) from None
     steps = found.plan.moves if found.plan is not None else ()
     names = (pod.key for move in steps for pod in found.movables.pods[move.movable.key])
-    show(output, _plain(found), names, lambda console: _draw(console, found))
+    show(output, _plain(found), names, lambda console: _draw(console, found, opened.snapshot))
     if not found.reached:
         raise typer.Exit(NOT_SERVED)
 
@@ -227,12 +228,12 @@ def _plain_move(found: Answer, move: Move) -> Mapping[str, Any]:
     }
 
 
-def _draw(console: Console, found: Answer) -> None:
+def _draw(console: Console, found: Answer, snapshot: Snapshot) -> None:
     plan = found.plan
     if plan is None:
         say(console, "no moves lead there")
         if found.reason is not None:
-            say_reason(console, found.reason)
+            say_reason(console, found.reason, snapshot)
         _say_left_alone(console, found)
         return
     if not plan.moves:

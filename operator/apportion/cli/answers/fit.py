@@ -31,7 +31,9 @@ from apportion.cli.world.options import (
     WithoutNode,
     open_world,
 )
+from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
+from apportion.scheduling.events import with_names
 
 
 def fit(
@@ -68,7 +70,8 @@ def fit(
     except ApportionError as error:
         raise document.refuse(f"{file}: {error}") from None
     source = Source(world, kubeconfig, without_node, add_nodes, schedulers, drivers, context=context)
-    fitting = Fitting(open_world(source), shared)
+    opened = open_world(source)
+    fitting = Fitting(opened, shared)
     try:
         # Where others come after it, what fits beyond what is wanted would be taken from them.
         placed = [fitting.place(each, replicas or each.wanted, further=len(asked) == 1) for each in asked]
@@ -77,7 +80,8 @@ def fit(
     rows = [_plain(each) for each in placed]
     served = all(each.served for each in placed)
     names = (node for each in placed for node in sorted(each.nodes))
-    show(output, {"served": served, "asked": rows}, names, lambda console: _draw(console, placed))
+    snapshot = opened.snapshot
+    show(output, {"served": served, "asked": rows}, names, lambda console: _draw(console, placed, snapshot))
     if not served:
         raise typer.Exit(NOT_SERVED)
 
@@ -109,18 +113,18 @@ def plain_reason(reason: Reason) -> dict[str, Any]:
     return found
 
 
-def say_reason(console: Console, reason: Reason) -> None:
-    """Write why there is no decision, with the funnel of each group of nodes where the allocator was asked."""
+def say_reason(console: Console, reason: Reason, snapshot: Snapshot) -> None:
+    """Write why there is no decision, with the funnel of each group of nodes where the allocator was asked, and holders by name."""
     if reason.refusal is None or reason.name == DEVICES_HELD:
         say(console, f"{reason.name}: {reason.text}")
         return
     say(console, f"{reason.name}:")
-    say(console, render(reason.refusal.explanation))
+    say(console, with_names(render(reason.refusal.explanation), snapshot))
     for each in reason.held:
         say(console, f"held for it: {said(each)}")
 
 
-def _draw(console: Console, placed: Sequence[Placed]) -> None:
+def _draw(console: Console, placed: Sequence[Placed], snapshot: Snapshot) -> None:
     for each in placed:
         count = sum(each.nodes.values())
         title = f"{each.copies.namespace}/{each.copies.name}: {count} of {each.wanted} would be placed"
@@ -131,4 +135,4 @@ def _draw(console: Console, placed: Sequence[Placed]) -> None:
         if rows:
             console.print(table(("copy", "node", "claim", "device"), rows))
         if each.reason is not None and not each.served:
-            say_reason(console, each.reason)
+            say_reason(console, each.reason, snapshot)

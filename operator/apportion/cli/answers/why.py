@@ -78,7 +78,7 @@ def why(
     if story.reason is None:
         _show_served(output, story)
     else:
-        _show_waiting(output, story, story.reason)
+        _show_waiting(output, story, story.reason, opened.snapshot)
 
 
 def _names(snapshot: Snapshot, what: What, namespace: str) -> list[str]:
@@ -86,7 +86,7 @@ def _names(snapshot: Snapshot, what: What, namespace: str) -> list[str]:
     return [each.name for each in objects.values() if each.namespace == namespace]
 
 
-def _show_waiting(output: str, story: Story, reason: Reason) -> None:
+def _show_waiting(output: str, story: Story, reason: Reason, snapshot: Snapshot) -> None:
     found: dict[str, Any] = {"object": story.title, "served": False, **plain_reason(reason)}
     found["remedies"] = [
         {"remedy": each.name, "message": each.text, "node": each.node} for each in story.remedies
@@ -94,7 +94,7 @@ def _show_waiting(output: str, story: Story, reason: Reason) -> None:
 
     def draw(console: Console) -> None:
         say(console, f"{story.title} waits")
-        say_reason(console, reason)
+        say_reason(console, reason, snapshot)
         if story.remedies:
             say(console, "each of these by itself would make it fit:")
             for each in story.remedies:
