@@ -14,6 +14,7 @@ from apportion.allocator.facts.host import HostResources
 from apportion.api.claimconfig import as_asked
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.excess import excess_of
 from apportion.dra.pod import Pod
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import constraints_of
@@ -21,6 +22,7 @@ from apportion.scheduling.waiting import (
     MOST_CLAIMS,
     MOST_PODS,
     LeftOut,
+    TooManyTerms,
     UnknownScheduler,
     UnservablePod,
     WaitingDemand,
@@ -102,6 +104,9 @@ def _hanging(start: Claim, snapshot: Snapshot, pace: Pace) -> Generator[None, No
             looked.add(pod.uid)
             if pod.node is None and pod.scheduler not in snapshot.schedulers:
                 found.left_out.append(UnknownScheduler(pod, snapshot.schedulers))
+                continue
+            if pod.node is None and (excess := excess_of(pod)) is not None:
+                found.left_out.append(TooManyTerms(pod, excess))
                 continue
             if pace.rests(len(pod.claims)):
                 yield

@@ -20,6 +20,7 @@ from apportion.scheduling.waiting import (
     MOST_PODS,
     LeftOut,
     RefusedConfiguration,
+    TooManyTerms,
     UnknownClasses,
     UnknownScheduler,
     Unservable,
@@ -121,6 +122,11 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
         return
     if isinstance(found, LeftOut):
         recorder.warning(about_pod(found.pod), "TooManyAtOnce", _left_out(found.pod))
+        return
+    if isinstance(found, TooManyTerms):
+        excess = found.excess
+        text = f"{excess.field}: these are {excess.count} {excess.what}; a pod with more than {excess.most} is given no devices"
+        recorder.warning(about_pod(found.pod), "TooManyTerms", text)
         return
     if isinstance(found, RefusedConfiguration):
         recorder.warning(

@@ -19,6 +19,7 @@ from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.excess import Excess
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 
@@ -98,6 +99,14 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class TooManyTerms:
+    """A pod that asks more of its node, or of the pods beside it, than is evaluated."""
+
+    pod: Pod
+    excess: Excess
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedConfiguration:
     """A claim whose devices no agent of ours would set up as it asks, and the pods that wait for it."""
 
@@ -106,7 +115,7 @@ class RefusedConfiguration:
     error: BrokenInput
 
 
-UnservablePod: TypeAlias = UnknownScheduler | LeftOut
+UnservablePod: TypeAlias = UnknownScheduler | LeftOut | TooManyTerms
 """A pod that cannot be served as it is."""
 Unservable: TypeAlias = MixedClasses | UnknownClasses | UnservablePod | RefusedConfiguration
 """What cannot be served as it is."""

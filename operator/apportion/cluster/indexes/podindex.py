@@ -6,6 +6,7 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 
+from apportion.dra.excess import excess_of
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podgroup import PodGroup
 from apportion.dra.podrelations import PodSelection
@@ -32,7 +33,7 @@ class PodIndex:
         self._load: dict[str, dict[str, int]] = {}
         self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
         self._selections: Counter[PodSelection] = Counter()
-        """Which pods those of `unbound` ask to be beside, or away from."""
+        """Which pods those of `unbound` ask to be beside, or away from, without those that ask for too much to be served."""
         self._priorities: Counter[int] = Counter()
         """How many bound pods have each priority."""
         self._cut_off: OrderedDict[str, None] = OrderedDict()
@@ -148,6 +149,8 @@ class PodIndex:
         return found
 
     def _ask(self, pod: Pod, sign: int) -> None:
+        if excess_of(pod) is not None:
+            return
         for selection in pod.relations.selections:
             self._selections[selection] += sign
             if not self._selections[selection]:

@@ -1,0 +1,158 @@
+"""A pod may ask for thousands of terms, as the API server accepts them: it is told that it gets no devices, and nobody else waits for them to be compared."""
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import PODS
+from apportion.dra.excess import (
+    MOST_POD_TERMS,
+    MOST_REQUIREMENTS,
+    MOST_SPREADS,
+    MOST_TOLERATIONS,
+    MOST_VALUES,
+)
+from apportion.dra.selection import Requirement
+from apportion.dra.taint import Toleration
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.longeststep import longest_step
+from tests.scheduling.queued import fleet
+
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+
+
+def labels(number: int, values: int = 1) -> Json:
+    """Return a selector of so many requirements, which all pods without labels satisfy."""
+    listed = [f"v{value}" for value in range(values)]
+    return {
+        "matchExpressions": [
+            {"key": f"k{row}", "operator": "NotIn", "values": listed} for row in range(number)
+        ]
+    }
+
+
+def pod_terms(number: int) -> Json:
+    """Half of them are of affinity."""
+    rows = [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": str(row)}}} for row in range(number)
+    ]
+    kinds = {"podAffinity": rows[: number // 2], "podAntiAffinity": rows[number // 2 :]}
+    return {"affinity": {kind: {REQUIRED: terms} for kind, terms in kinds.items()}}
+
+
+def selected(selector: Json) -> Json:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", "labelSelector": selector}]}}}
+
+
+def spreads(number: int, when: str = "DoNotSchedule") -> Json:
+    constraint = {"maxSkew": 1, "whenUnsatisfiable": when, "labelSelector": {}}
+    return {"topologySpreadConstraints": [{"topologyKey": f"t{row}", **constraint} for row in range(number)]}
+
+
+def node_affinity(rows: list[Json]) -> Json:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": rows}}}}
+
+
+def tolerations(number: int) -> Json:
+    return {"tolerations": [{"key": f"k{row}", "operator": "Exists"} for row in range(number)]}
+
+
+BOUNDS = {
+    "pod terms": (pod_terms, MOST_POD_TERMS, "spec.affinity:"),
+    "spread": (spreads, MOST_SPREADS, "spec.topologySpreadConstraints:"),
+    "requirements on pods": (lambda number: selected(labels(number)), MOST_REQUIREMENTS, "labelSelectors"),
+    "values on pods": (lambda number: selected(labels(1, number)), MOST_VALUES, "labelSelectors"),
+    "node terms": (
+        lambda number: node_affinity([labels(1)] * number),
+        MOST_REQUIREMENTS,
+        "spec.affinity.nodeAffinity:",
+    ),
+    "empty node terms": (
+        lambda number: node_affinity([{}] * (number - 1) + [labels(1)]),
+        MOST_REQUIREMENTS,
+        "spec.affinity.nodeAffinity:",
+    ),
+    "node requirements": (
+        lambda number: node_affinity([labels(number)]),
+        MOST_REQUIREMENTS,
+        "spec.affinity.nodeAffinity:",
+    ),
+    "node values": (
+        lambda number: node_affinity([labels(1, number)]),
+        MOST_VALUES,
+        "spec.affinity.nodeAffinity:",
+    ),
+    "tolerations": (tolerations, MOST_TOLERATIONS, "spec.tolerations:"),
+}
+
+
+def told(world: ObservedCluster) -> list[tuple[str, str]]:
+    """Return who was told that it asks for too much, and the text."""
+    return [(name, text) for name, reason, text in world.messages if reason == "TooManyTerms"]
+
+
+@pytest.mark.parametrize("field", BOUNDS)
+async def test_a_pod_beyond_a_bound_is_told_so_and_none_of_its_terms_is_compared(
+    unanswered: Client, field: str
+) -> None:
+    """The Event names field, number and bound; another pod that names its claim is served."""
+    make, most, path = BOUNDS[field]
+    world = fleet({"n1": ("h100", 1)})
+    node = world.node("n1", cpu="64", zone="a")
+    node["spec"] = {"taints": [{"key": "other", "effect": "PreferNoSchedule"}]}
+    world.pod("web", spec={"nodeName": "n1"})
+    world.claim("c", request("gpu"))
+    world.pod("asks", "c", spec=make(most + 1))
+    for compared in (Requirement.matches, Toleration.tolerates):
+        assert longest_step(world.cycle(unanswered), only=compared) == 0
+    assert world.places() == {}
+    name, text = told(world)[0]
+    assert name == "asks"
+    assert path in text
+    assert {str(most + 1), str(most)} <= {*text.split()}
+    world.pod("other", "c")
+    world.cycle(unanswered).once()
+    assert world.places() == {"c": "n1"}
+
+
+@pytest.mark.parametrize("field", BOUNDS)
+async def test_a_pod_at_a_bound_is_decided_about(unanswered: Client, field: str) -> None:
+    """Whatever comes of it."""
+    make, most, _ = BOUNDS[field]
+    world = fleet({"n1": ("h100", 1)})
+    world.claim("c", request("gpu"))
+    world.pod("asks", "c", spec=make(most))
+    world.cycle(unanswered).once()
+    assert told(world) == []
+    assert world.places() == {"c": "n1"} or ("c", "NotAllocated") in world.warned
+
+
+async def test_terms_that_are_left_to_kube_scheduler_do_not_count(unanswered: Client) -> None:
+    """Preferences, and spread that need not hold."""
+    world = fleet({"n1": ("h100", 1)})
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    preferred = [{"weight": 1, "podAffinityTerm": term}] * 1000
+    nodes = [{"weight": 1, "preference": labels(1)}] * 1000
+    kinds = {"podAntiAffinity": {PREFERRED: preferred}, "nodeAffinity": {PREFERRED: nodes}}
+    world.claim("c", request("gpu"))
+    world.pod("asks", "c", spec={"affinity": kinds, **spreads(1000, "ScheduleAnyway")})
+    world.cycle(unanswered).once()
+    assert world.places() == {"c": "n1"}
+
+
+@pytest.mark.parametrize(("number", "wakes"), [(MOST_POD_TERMS, True), (MOST_POD_TERMS + 1, False)])
+def test_a_pod_that_is_not_served_has_nothing_asked_anew(number: int, *, wakes: bool) -> None:
+    """A pod comes to a node, of which only this one's terms speak."""
+    world = fleet({"n1": ("h100", 1)})
+    world.claim("c", request("gpu"))
+    world.pod("asks", "c", spec=pod_terms(number))
+    web = world.pod("web")
+    web["metadata"]["labels"] = {"app": "0"}
+    web["spec"]["nodeName"] = "n1"
+    before = world.snapshot.retry_epoch
+    world.pod("other", spec={"nodeName": "n1"})
+    assert world.snapshot.retry_epoch == before
+    world.see(PODS, web)
+    assert (world.snapshot.retry_epoch > before) == wakes
