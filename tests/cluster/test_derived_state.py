@@ -25,6 +25,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.selection import NodeSelector
+from apportion.dra.selectionindex import SelectionIndex
 from apportion.dra.slice import Slice
 from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.extendedresources import ExtendedResources
@@ -46,7 +47,7 @@ ROUNDS = 40
 STEPS = 90
 MANAGER = "apportion-operator"
 LEFT_OUT = {
-    "_assignment", "_cut_off", "_hidden", "_ordered", "_pool_nodes", "_slice_views", "_templates", "changes", "epoch", "names", "version",
+    "_assignment", "_cut_off", "_hidden", "_ordered", "_pool_nodes", "_slice_views", "_templates", "changes", "epoch", "names", "new_selections", "version",
 }  # fmt: skip
 """Fields of indexes that remember by design, or that are caches or counters of changes."""
 
@@ -253,6 +254,8 @@ def plain(value: Any) -> Any:
             return value.metadata.uid, value.spec  # its index keeps the status of when the spec changed last
         case TaintRules():
             return plain(vars(value))
+        case SelectionIndex():
+            return plain([value._keys, value._entries])
         case Mapping():
             rows = {key: plain(each) for key, each in value.items()}
             return {key: each for key, each in rows.items() if each}

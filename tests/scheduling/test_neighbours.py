@@ -77,6 +77,25 @@ async def test_a_pod_is_kept_off_by_those_that_shun_it(unanswered: Client) -> No
     assert place(world, unanswered, {}, {"app": "web"}) == "n1"
 
 
+async def test_a_pod_that_says_twice_whom_it_shuns_keeps_nobody_off_once_it_has_ended(
+    unanswered: Client,
+) -> None:
+    """Nor does it end any decision."""
+    world, once = zones(n1="a"), relation("podAntiAffinity")
+    [[terms]] = [kind.values() for kind in once["affinity"].values()]
+    terms *= 2
+    other = neighbour(world, "alone", "n1", **once)
+    world.claim("c", request("gpu"))
+    pod, cycle = world.pod("c", "c"), world.cycle(unanswered)
+    pod["metadata"]["labels"] = {"app": "web"}
+    world.see(PODS, pod)
+    cycle.once()
+    assert world.places() == {}
+    world.gone(PODS, other)
+    cycle.once()
+    assert world.places() == {"c": "n1"}
+
+
 async def test_two_pods_that_shun_each_other_are_not_sent_to_one_node(unanswered: Client) -> None:
     """Also in one pass, when neither is bound."""
     world = fleet({"n1": ("h100", 2), "n2": ("h100", 2)})

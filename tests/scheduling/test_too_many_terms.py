@@ -88,13 +88,13 @@ BOUNDS = {
 }
 
 
-def told(world: ObservedCluster) -> list[tuple[str, str]]:
+def texts(world: ObservedCluster) -> list[tuple[str, str]]:
     """Return who was told that it asks for too much, and the text."""
     return [(name, text) for name, reason, text in world.messages if reason == "TooManyTerms"]
 
 
 @pytest.mark.parametrize("field", BOUNDS)
-async def test_a_pod_beyond_a_bound_is_told_so_and_none_of_its_terms_is_compared(
+async def test_a_pod_beyond_a_bound_hears_so_and_none_of_its_terms_is_compared(
     unanswered: Client, field: str
 ) -> None:
     """The Event names field, number and bound; another pod that names its claim is served."""
@@ -108,7 +108,7 @@ async def test_a_pod_beyond_a_bound_is_told_so_and_none_of_its_terms_is_compared
     for compared in (Requirement.matches, Toleration.tolerates):
         assert longest_step(world.cycle(unanswered), only=compared) == 0
     assert world.places() == {}
-    name, text = told(world)[0]
+    name, text = texts(world)[0]
     assert name == "asks"
     assert path in text
     assert {str(most + 1), str(most)} <= {*text.split()}
@@ -125,7 +125,7 @@ async def test_a_pod_at_a_bound_is_decided_about(unanswered: Client, field: str)
     world.claim("c", request("gpu"))
     world.pod("asks", "c", spec=make(most))
     world.cycle(unanswered).once()
-    assert told(world) == []
+    assert texts(world) == []
     assert world.places() == {"c": "n1"} or ("c", "NotAllocated") in world.warned
 
 
@@ -149,7 +149,7 @@ def test_a_pod_that_is_not_served_has_nothing_asked_anew(number: int, *, wakes: 
     world.claim("c", request("gpu"))
     world.pod("asks", "c", spec=pod_terms(number))
     web = world.pod("web")
-    web["metadata"]["labels"] = {"app": "0"}
+    web["metadata"]["labels"] = {"app": str(number - 1)}
     web["spec"]["nodeName"] = "n1"
     before = world.snapshot.retry_epoch
     world.pod("other", spec={"nodeName": "n1"})

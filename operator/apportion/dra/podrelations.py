@@ -5,7 +5,9 @@ In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 
 from apportion.dra import reading
 from apportion.dra.reading import Json
@@ -33,6 +35,14 @@ class PodSelection:
         if deleting and not self.terminating:
             return False
         return all(requirement.matches(labels.get(requirement.key)) for requirement in self.labels)
+
+    def __and__(self, other: "PodSelection") -> "PodSelection":
+        """Select the pods that both select."""
+        if self.labels is None or other.labels is None:
+            return replace(self, labels=None)
+        both = [each.namespaces for each in (self, other) if each.namespaces is not None]
+        namespaces = frozenset.intersection(*both) if both else None
+        return PodSelection(namespaces, (*self.labels, *other.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,14 @@ class PodRelations:
     @property
     def selections(self) -> tuple[PodSelection, ...]:
         """Return which pods count where this one goes, those with ports aside."""
-        terms = [term.pods for term in (*self.affinity, *self.anti_affinity)]
-        return (*terms, *[spread.pods for spread in self.spread])
+        apart = [term.pods for term in self.anti_affinity]
+        company = [self.company] if self.affinity else []
+        return (*company, *apart, *[spread.pods for spread in self.spread])
+
+    @property
+    def company(self) -> PodSelection:
+        """Return which pods match all terms of affinity, of which there are some."""
+        return reduce(and_, (term.pods for term in self.affinity))
 
     @classmethod
     def from_json(cls, namespace: str, spec: Json) -> "PodRelations":

@@ -61,8 +61,9 @@ class Candidates:
         return self._snapshot.devices.idle
 
     def reading(self) -> Iterator[None]:
-        """Read the capacity of all nodes; yields where others may run."""
-        return self._room.steps()
+        """Read the capacity of all nodes, and what waiting pods ask of the pods there; yields where others may run."""
+        yield from self._room.steps()
+        yield from self.placed.steps()
 
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod among the neighbours on a node though nobody has sent it there yet; None: no longer."""

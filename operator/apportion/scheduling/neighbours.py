@@ -5,14 +5,14 @@ k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopology
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
-from apportion.dra.podrelations import PodSelection, Spread
+from apportion.dra.podrelations import Spread
+from apportion.dra.selectionindex import matches
 from apportion.dra.taint import untolerated
 from apportion.scheduling.company import is_company
-from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods, matches
+from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
 
 class Neighbours:
@@ -78,10 +78,7 @@ class Neighbours:
         """Return the nodes whose domains have no pod that matches all terms of the pod's affinity; those in no domain, where it `has_company` that comes to the same node."""
         terms = pod.relations.affinity
         everywhere = frozenset(node.name for node in self._snapshot.nodes.values())
-        together = terms[0].pods
-        for term in terms[1:]:
-            together = _both(together, term.pods)
-        counted = self._placed.matching(together, pod)
+        counted = self._placed.matching(pod.relations.company, pod)
         around = [self._around(term.topology_key, counted) for term in terms]
         # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
         if has_company or (not any(around) and is_company(pod, pod)):
@@ -175,12 +172,3 @@ def are_apart(one: Pod, other: Pod) -> bool:
         for term in here.relations.anti_affinity
     ]
     return any(shunned) or matches(one.relations.ports, other)
-
-
-def _both(first: PodSelection, second: PodSelection) -> PodSelection:
-    """Select the pods that both select."""
-    if first.labels is None or second.labels is None:
-        return replace(first, labels=None)
-    both = [each.namespaces for each in (first, second) if each.namespaces is not None]
-    namespaces = frozenset.intersection(*both) if both else None
-    return PodSelection(namespaces, (*first.labels, *second.labels))

@@ -4,6 +4,7 @@ In: the snapshot with its pods, members of a group that are placed, and not gran
 those that shun others. Pods that match a selection are counted once, and then as they change.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,24 +13,29 @@ from typing import TypeAlias
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort, PodSelection, PodTerm
+from apportion.dra.podrelations import PodTerm
+from apportion.dra.selectionindex import Entry, Matched, SelectionIndex, entries_of, matches
+from apportion.scheduling.pace import Changed, Pace
 
-MOST_COUNTED = 256
-"""Selections of pods that are counted; the oldest is dropped."""
+MOST_COUNTED = 8192
+"""Selections of pods that are counted; the least recently used leaves."""
+MOST_MATCHES = 1 << 20
+"""Pods that these match together, each of some 200 bytes."""
 
 Goes: TypeAlias = Callable[[Pod], bool]
 """Says of a pod that it would leave its node for another one that goes there."""
 ByNode: TypeAlias = Mapping[str, Collection[str]]
 """Pods (UIDs) by their node."""
-Key: TypeAlias = PodSelection | tuple[HostPort, ...]
-"""What pods match: a selection, or host ports of which they take one."""
 
 
 @dataclass(slots=True)
 class _Counted:
     """Pods that match, by node."""
 
-    cursor: tuple[int, int] = (-1, -1)
+    entries: tuple[Entry, ...]
+    """Under what all that match are found."""
+    complete: bool = False
+    """Whether all were looked at."""
     pods: dict[str, str] = field(default_factory=dict)
     """Node by pod (UID)."""
     nodes: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -56,16 +62,46 @@ class PlacedPods:
         self._snapshot = snapshot
         self._node_of = node_of
         self._doubted = doubted
-        self._counted: dict[Key, _Counted] = {}
+        self._cursor = -1, -1
+        """How far the changes of pods were read; as long as nobody asks for pods that match they are not."""
+        self._changed: Changed[str] = Changed()
+        self._there: dict[str, tuple[Pod, str]] = {}
+        """Pods on nodes as they are counted, with the node, by UID."""
+        self._found: dict[Entry, dict[str, None]] = {}
+        """The same pods (UIDs)."""
+        self._counted: OrderedDict[Matched, _Counted] = OrderedDict()
+        """The least recently used first."""
+        self._index: SelectionIndex[Matched] = SelectionIndex(lambda entry: len(self._found.get(entry, ())))
+        """The keys of `_counted`."""
+        self._selections = 0
+        """Up to which new selection of waiting pods all are counted."""
         self._averse = -1, -1
         """How far the changes of pods were read for anti-affinity."""
         self._terms: dict[PodTerm, dict[str, None]] = {}
         """Anti-affinity of pods on nodes: the pods (UIDs) by term."""
+        self._shunned: SelectionIndex[PodTerm] = SelectionIndex()
+        """The keys of `_terms`."""
         self._averse_pods: dict[str, tuple[PodTerm, ...]] = {}
         self._placed: dict[str, str] = {}
         """Where pods (UIDs) are counted that nobody has sent to a node yet."""
         self._gone: frozenset[str] = frozenset()
         """Pods (UIDs) that are counted nowhere for the moment."""
+
+    def steps(self) -> Iterator[None]:
+        """Count the pods that waiting pods ask for, before anybody needs their number at once; yields where others may run."""
+        index, pace = self._snapshot.pod_index, Pace()
+        if not index.selections and not self._counted:
+            return
+        yield from self._follow()
+        end = index.new_selections
+        for asked in tuple(index.selections) if end != self._selections else ():
+            if pace.rests():
+                yield
+            if self._matches() > MOST_MATCHES // 2:
+                break  # what was counted should stay
+            if asked not in self._counted or not self._counted[asked].complete:
+                yield from self._count(asked, pace)
+        self._selections = end
 
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod on a node though nobody has sent it there yet; None: no longer."""
@@ -89,9 +125,8 @@ class PlacedPods:
                 self._recount(pod)
 
     def _recount(self, pod: Pod) -> None:
-        for key, counted in self._counted.items():
-            if pod.uid in counted.pods or matches(key, pod):
-                counted.put(pod.uid, self._where(pod.uid))
+        if self._cursor != (-1, -1):
+            self._look(pod.uid)
         if pod.relations.anti_affinity:
             self._put_averse(pod.uid)
 
@@ -100,31 +135,80 @@ class PlacedPods:
         known = (self._snapshot.pods.get(uid) for uid in pods if uid not in self._placed)
         return sum(pod is not None and goes(pod) for pod in known)
 
-    def matching(self, key: Key, but: Pod) -> ByNode:
+    def matching(self, asked: Matched, but: Pod) -> ByNode:
         """Return the pods that match on each node, without one pod."""
-        counted = self._counted.get(key)
-        if counted is None:
-            if len(self._counted) >= MOST_COUNTED:
-                del self._counted[next(iter(self._counted))]
-            counted = self._counted[key] = _Counted()
-        counted.cursor, changed = self._since(counted.cursor)
-        pods = self._snapshot.pods
-        for uid in {*pods, *counted.pods} if changed is None else changed:
-            pod = pods.get(uid)
-            node = self._where(uid) if pod is not None and matches(key, pod) else None
-            counted.put(uid, node)
+        for _ in self._follow():
+            pass
+        if asked not in self._counted or not self._counted[asked].complete:
+            for _ in self._count(asked, Pace()):
+                pass
+        counted = self._counted[asked]
+        self._counted.move_to_end(asked)
         own = counted.pods.get(but.uid)
         if own is None:
             return counted.nodes
         others = {**counted.nodes, own: counted.nodes[own].keys() - {but.uid}}
         return {node: pods for node, pods in others.items() if pods}
 
+    def _count(self, asked: Matched, pace: Pace) -> Iterator[None]:
+        """Count the pods that match, all of them; yields by the `pace`, and those that change meanwhile are looked at by `_look`."""
+        if asked not in self._counted:
+            self._counted[asked] = _Counted(self._index.put(asked, asked))
+        counted = self._counted[asked]
+        for uid in [uid for entry in counted.entries for uid in self._found.get(entry, ())]:
+            if pace.rests():
+                yield
+            pod, node = self._there.get(uid, (None, None))
+            if pod is not None and matches(asked, pod):
+                counted.put(uid, node)
+        counted.complete = True
+        total = self._matches()
+        while len(self._counted) > MOST_COUNTED or total > MOST_MATCHES:
+            oldest = next(iter(self._counted))
+            if oldest == asked:
+                break
+            total -= len(self._counted.pop(oldest).pods)
+            self._index.drop(oldest)
+
+    def _matches(self) -> int:
+        return sum([len(each.pods) for each in self._counted.values()])
+
+    def _follow(self) -> Iterator[None]:
+        """Look at the pods that changed; yields where others may run."""
+        self._cursor, changed = self._since(self._cursor)
+        yield from self._changed.steps(
+            {*self._snapshot.pods, *self._there} if changed is None else changed, self._look
+        )
+
+    def _look(self, uid: str) -> None:
+        """Count a pod where it is now."""
+        before, pod, node = self._there.get(uid), self._snapshot.pods.get(uid), self._where(uid)
+        if before is not None:
+            if before[0] is pod and before[1] == node:
+                return
+            del self._there[uid]
+            for asked in self._index.around(before[0]):
+                self._counted[asked].put(uid, None)
+            for entry in entries_of(before[0]):
+                rows = self._found.get(entry, {})
+                rows.pop(uid, None)
+                if not rows:
+                    self._found.pop(entry, None)
+        if pod is not None and node is not None:
+            self._there[uid] = pod, node
+            for asked in self._index.around(pod):
+                if matches(asked, pod):
+                    self._counted[asked].put(uid, node)
+            for entry in entries_of(pod):
+                self._found.setdefault(entry, {})[uid] = None
+
     def shunning(self, pod: Pod) -> Iterator[tuple[str, ByNode]]:
         """Yield the pods that shun a pod, with the key of the label in whose value they do."""
-        for term, owners in self._averse_terms().items():
+        terms = self._averse_terms()
+        for term in self._shunned.around(pod):
             if term.pods.matches(pod.namespace, pod.labels):
                 there: dict[str, set[str]] = {}
-                for uid in owners:
+                for uid in terms[term]:
                     if uid != pod.uid and (node := self._where(uid)) is not None:
                         there.setdefault(node, set()).add(uid)
                 yield term.topology_key, there
@@ -143,16 +227,19 @@ class PlacedPods:
 
     def _put_averse(self, uid: str) -> None:
         pod = self._snapshot.pods.get(uid)
-        terms = pod.relations.anti_affinity if pod is not None else ()
+        terms = tuple(dict.fromkeys(pod.relations.anti_affinity)) if pod is not None else ()
         if terms and self._where(uid) is None:
             terms = ()
         for term in self._averse_pods.pop(uid, ()):
             self._terms[term].pop(uid, None)
             if not self._terms[term]:
                 del self._terms[term]
+                self._shunned.drop(term)
         if terms:
             self._averse_pods[uid] = terms
             for term in terms:
+                if term not in self._terms:
+                    self._shunned.put(term, term.pods)
                 self._terms.setdefault(term, {})[uid] = None
 
     def _where(self, uid: str) -> str | None:
@@ -160,10 +247,3 @@ class PlacedPods:
         if pod is None or pod.finished or uid in self._gone:
             return None
         return self._node_of(pod) or self._placed.get(uid)
-
-
-def matches(key: Key, pod: Pod) -> bool:
-    """Say whether a pod is selected, or takes one of these ports."""
-    if isinstance(key, PodSelection):
-        return key.matches(pod.namespace, pod.labels, deleting=pod.deleting)
-    return any(one.conflicts(taken) for one in key for taken in pod.relations.ports)

@@ -10,6 +10,7 @@ from apportion.dra.excess import excess_of
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podgroup import PodGroup
 from apportion.dra.podrelations import PodSelection
+from apportion.dra.selectionindex import SelectionIndex
 
 _REMEMBERED = 10_000
 
@@ -32,8 +33,11 @@ class PodIndex:
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
         self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
-        self._selections: Counter[PodSelection] = Counter()
+        self.selections: Counter[PodSelection] = Counter()
         """Which pods those of `unbound` ask to be beside, or away from, without those that ask for too much to be served."""
+        self.new_selections = 0
+        """How often one came that nobody asked for before."""
+        self._by_entry: SelectionIndex[PodSelection] = SelectionIndex()
         self._priorities: Counter[int] = Counter()
         """How many bound pods have each priority."""
         self._cut_off: OrderedDict[str, None] = OrderedDict()
@@ -87,11 +91,13 @@ class PodIndex:
                 return False
             if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
                 return True
-        return any(_is_selected(old, each) != _is_selected(new, each) for each in self._selections)
+        around = self._by_entry.around(old, new)
+        return any(_is_selected(old, each) != _is_selected(new, each) for each in around)
 
     def _is_related(self, *versions: Pod) -> bool:
         """Say whether somebody asks to be beside one version of a pod, or away from it, and not another."""
-        found = ({each.matches(pod.namespace, pod.labels) for pod in versions} for each in self._selections)
+        around = self._by_entry.around(*versions)
+        found = ({each.matches(pod.namespace, pod.labels) for pod in versions} for each in around)
         return any(len(matches) > 1 for matches in found)
 
     def put_group(self, old: PodGroup | None, new: PodGroup | None) -> bool:
@@ -152,9 +158,13 @@ class PodIndex:
         if excess_of(pod) is not None:
             return
         for selection in pod.relations.selections:
-            self._selections[selection] += sign
-            if not self._selections[selection]:
-                del self._selections[selection]
+            if selection not in self.selections:
+                self._by_entry.put(selection, selection)
+                self.new_selections += 1
+            self.selections[selection] += sign
+            if not self.selections[selection]:
+                del self.selections[selection]
+                self._by_entry.drop(selection)
 
     def _add(self, pod: Pod | None, sign: int) -> None:
         place = _node_load(pod)

@@ -1,0 +1,79 @@
+"""SelectionIndex: selections of pods, by something that each pod has which they match: a label, a namespace, a port.
+
+In: selections; pods. Out: for a pod, the few selections that may match it; for a selection, under what its pods are found.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+from apportion.dra.pod import Pod
+from apportion.dra.podrelations import HostPort, PodSelection
+
+Matched: TypeAlias = PodSelection | tuple[HostPort, ...]
+"""What pods match: a selection, or host ports of which they take one."""
+Entry: TypeAlias = tuple[str, str] | tuple[str, int] | str | None
+"""Under what pods are found: a label with its value, a port with its protocol, a namespace; None: all."""
+K = TypeVar("K", bound=Hashable)
+
+
+def matches(asked: Matched, pod: Pod) -> bool:
+    """Say whether a pod is selected, or takes one of these ports."""
+    if isinstance(asked, PodSelection):
+        return asked.matches(pod.namespace, pod.labels, deleting=pod.deleting)
+    return any(one.conflicts(taken) for one in asked for taken in pod.relations.ports)
+
+
+def entries_of(pod: Pod) -> Iterator[Entry]:
+    """Yield under what a pod is found."""
+    yield None
+    yield pod.namespace
+    yield from pod.labels.items()
+    for port in pod.relations.ports:
+        yield port.protocol, port.port
+
+
+def entries_for(asked: Matched, size: Callable[[Entry], int]) -> tuple[Entry, ...]:
+    """Return under what all pods are found that match: by the rarest label of one value of which they all have one, or by their namespaces.
+
+    `size` returns how many pods are found under an entry.
+    """
+    if not isinstance(asked, PodSelection):
+        return tuple(dict.fromkeys((port.protocol, port.port) for port in asked))
+    if asked.labels is None:
+        return ()
+    choices: list[tuple[Entry, ...]] = [
+        tuple([(row.key, value) for value in dict.fromkeys(row.values)])
+        for row in asked.labels
+        if row.operator == "In"
+    ]
+    choices.append((None,) if asked.namespaces is None else tuple(sorted(asked.namespaces)))
+    return min(choices, key=lambda entries: sum(map(size, entries)))
+
+
+class SelectionIndex(Generic[K]):
+    """Keys by the selection of each."""
+
+    def __init__(self, size: Callable[[Entry], int] = lambda _: 1) -> None:
+        """`size` returns about how many pods are found under an entry."""
+        self._size = size
+        self._keys: dict[Entry, dict[K, None]] = {}
+        self._entries: dict[K, tuple[Entry, ...]] = {}
+
+    def put(self, key: K, asked: Matched) -> tuple[Entry, ...]:
+        """Add a key that is not there, with what it selects; return under what pods that match are found."""
+        entries = self._entries[key] = entries_for(asked, self._size)
+        for entry in entries:
+            self._keys.setdefault(entry, {})[key] = None
+        return entries
+
+    def drop(self, key: K) -> None:
+        """Remove a key that is there."""
+        for entry in self._entries.pop(key):
+            del self._keys[entry][key]
+            if not self._keys[entry]:
+                del self._keys[entry]
+
+    def around(self, *pods: Pod | None) -> Collection[K]:
+        """Return the keys whose selections may match one of these pods, and all whose do."""
+        found = (self._keys.get(entry, {}) for pod in pods if pod is not None for entry in entries_of(pod))
+        return dict.fromkeys(key for keys in found for key in keys)
