@@ -64,11 +64,11 @@ class Decider:
         self.planner = Planner(snapshot, self.candidates, self.searches)
         self._asking = Asking(snapshot, self.candidates, self.searches, self.planner.begin)
         self.quotas = Admission(snapshot, recorder, clock)
+        self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self.reservations = Reservations(
-            snapshot, self.candidates, recorder, clock=clock, now=now, left_of=self.quotas.left_of
+            snapshot, self.candidates, self.admissible, self.quotas, recorder, clock=clock, now=now
         )
         self.further = FurtherNodes(snapshot, self.candidates, self.reservations, self._asking)
-        self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self.set_aside: frozenset[str] = frozenset()
         """Demands (keys) that are served by somebody else, and get nothing in the queue."""
         self.before_grant: Callable[[WaitingDemand], None] = lambda _: None

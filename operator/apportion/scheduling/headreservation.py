@@ -38,11 +38,13 @@ class HeadReservation:
     def reserve_at_once(self, queued: Queued) -> Iterator[None]:
         """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around. Yields while it is planned.
 
-        A place that becomes free during a walk is not for who happens to be refused next.
+        A place that becomes free during a walk is not for who happens to be refused next. The reservation of one that gets nothing whatever is free ends.
         """
         if not _may_wait(queued):
             return
         reservations, queue = self._decider.reservations, queue_of(queued, self._snapshot.managed)
+        if key_of(queued) in reservations and self._is_in_vain(queued):
+            reservations.drop(key_of(queued))
         refused = self._refused.setdefault(id(queue), deque())
         if (
             len(refused) < queue.most_reserved
@@ -69,9 +71,14 @@ class HeadReservation:
         """Say whether one was refused and waits as it did."""
         return (
             self._decider.refusals.was_refused(head.key)
+            and not self._is_in_vain(head)
             and all(is_current(demand, self._snapshot) for demand in members_of(head))
             and not (isinstance(head, WaitingGroup) and not head.whole)
         )
+
+    def _is_in_vain(self, head: Head) -> bool:
+        """Say whether devices would be reserved in vain for one: it gets nothing whatever is free."""
+        return self._decider.refusals.is_unservable(head.key)
 
 
 def _may_wait(queued: Queued) -> TypeGuard[Head]:

@@ -180,7 +180,7 @@ class QueueWalk:
         self._reached.note(queued, epoch, granted=bool(granted))
         if not self._group_decider.is_begun(queued):
             # Those behind it are decided with its devices held; those of its shape, too, if it has a reservation now: they may have the next one.
-            if readiness in ("ready", "rests"):
+            if readiness != "waits":
                 yield from self._heads.reserve_at_once(queued)
             keeps_back = readiness == "waits" or self._keeps_back(key_of(queued))
             if (following := turns.settle(queued, refused=keeps_back)) is not None:

@@ -26,6 +26,8 @@ EXPLAINED = 10.0
 """Seconds for which the explanation of a refusal is good for others of its shape, as long as the shape is refused."""
 MOST_RENEWED = 64
 """Demands looked at in one pass for that reason."""
+_UNSERVABLE = frozenset({"broken", "defect", "costly"})
+"""Verdicts about demands that get nothing whatever is free."""
 _NEVER = -1, -1, -1
 """An epoch that is over."""
 
@@ -89,6 +91,8 @@ class Refusals:
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._epochs: dict[str, tuple[int, int, int]] = {}
+        self._verdicts: dict[str, str] = {}
+        """The last ones, by key of the demand or group."""
         self._shapes: dict[object, _Explained] = {}
         """Refusals, or why no node can take the pods, by shape of the demands."""
         self._read: tuple[int, tuple[int, int, int]] = -1, _NEVER
@@ -136,6 +140,7 @@ class Refusals:
         """Forget the refusals of these demands and groups, which do not wait any more."""
         for key in keys:
             self._epochs.pop(key, None)
+            self._verdicts.pop(key, None)
             self.defects.discard(key)
 
     def doubt(self, keys: Iterable[str]) -> None:
@@ -177,12 +182,13 @@ class Refusals:
         return self._read != (self._snapshot.changes.hosts.end, self.epoch)
 
     def refuse(self, key: str, verdict: str) -> None:
-        """Remember that a demand cannot be served now; `verdict` is for the metric."""
+        """Remember that a demand cannot be served now; `verdict`: one of those of the metric."""
         host_epoch, epoch = self._read
         if host_epoch == self._snapshot.changes.hosts.end:
             self._epochs[key] = epoch
         else:
             self._epochs.pop(key, None)
+        self._verdicts[key] = verdict
         metrics.DECISIONS.labels(verdict).inc()
 
     def refuse_shape(self, shape: object | None, refusal: Refusal | str, *, named: bool) -> None:
@@ -272,6 +278,10 @@ class Refusals:
     def was_refused(self, key: str) -> bool:
         """Say whether a demand was refused in an earlier pass or in this one."""
         return key in self._epochs
+
+    def is_unservable(self, key: str) -> bool:
+        """Say whether a demand was refused last for something else than what others have: it gets nothing whatever is free."""
+        return self._verdicts.get(key) in _UNSERVABLE
 
     def is_refused_shape(self, shape: object | None) -> bool:
         """Say whether demands of this shape are refused, as far as is known since the room of nodes was read."""

@@ -1,11 +1,12 @@
 """Attempts: plans of reservations, which are given up and begun anew where they take long, so that others run in between.
 
-In: a head, what is lifted for it. Out: where it will fit first. Between two attempts the state is as others know it; what was found out about
-nodes that did not change meanwhile is not asked again.
+In: a head, what is lifted for it. Out: where it will fit first, with devices that agents would prepare. Between two attempts the state is as others know it; what was
+found out about nodes that did not change meanwhile is not asked again.
 """
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TypeAlias
 
 import structlog
@@ -15,11 +16,13 @@ from apportion.allocator.nodeanswers import NodeAnswers, Unfinished
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
+from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.backfill.changednodes import ChangedNodes
-from apportion.scheduling.backfill.heads import Head, key_of
+from apportion.scheduling.backfill.heads import Head, key_of, members_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import plan
 from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 Lifted: TypeAlias = Callable[[], AbstractContextManager[None]]
@@ -33,6 +36,7 @@ class Attempts:
         self,
         snapshot: Snapshot,
         candidates: Candidates,
+        admissible: Admissible,
         endings: NodeEndings,
         nodes: ChangedNodes,
         *,
@@ -40,7 +44,7 @@ class Attempts:
         now: Callable[[], float],
     ) -> None:
         """`now`: seconds since 1970, in which pods say when they started."""
-        self._snapshot, self._candidates = snapshot, candidates
+        self._snapshot, self._candidates, self._admissible = snapshot, candidates, admissible
         self._endings, self._nodes = endings, nodes
         self._clock, self._now = clock, now
         self.seconds = 0.0
@@ -50,6 +54,38 @@ class Attempts:
         self, head: Head, only: frozenset[str] | None, lifted: Lifted
     ) -> Generator[None, None, ReservationPlan | None]:
         """Return a plan, on the nodes of `only` or on any; None: there is none. Yields between two attempts."""
+        found = yield from self._in_steps(head, only, lifted)
+        other = self._otherwise(head, found)
+        if other is not None:
+            found = yield from self._in_steps(other, only, lifted)
+            return found if self._otherwise(other, found) is None else None
+        return found
+
+    def at_once(
+        self, head: Head, only: frozenset[str], known: Decision | None, lifted: Lifted
+    ) -> ReservationPlan | None:
+        """Return a plan on a few nodes; `known`: as `plan` has it."""
+        found = self._attempt(head, only, known, lifted, None)
+        other = self._otherwise(head, found)
+        if other is not None:
+            found = self._attempt(other, only, None, lifted, None)
+            return found if self._otherwise(other, found) is None else None
+        return found
+
+    def _otherwise(self, head: Head, found: ReservationPlan | None) -> Head | None:
+        """Return a head as one that does not get what no agent would prepare; None where agents would prepare what a plan gives it."""
+        demands = members_of(head)
+        try:
+            for place in found.places if found is not None else ():
+                self._admissible.check(demands[place.member], place.decision)
+        except BrokenInput as error:
+            less = tuple(self._admissible.otherwise(demand, error) for demand in demands)
+            return less[0] if isinstance(head, WaitingDemand) else replace(head, demands=less)
+        return None
+
+    def _in_steps(
+        self, head: Head, only: frozenset[str] | None, lifted: Lifted
+    ) -> Generator[None, None, ReservationPlan | None]:
         answers, seen = NodeAnswers(), self._nodes.others_end
         while True:
             began = self._clock()
@@ -63,12 +99,6 @@ class Attempts:
             self._nodes.follow()
             answers.begin(self._nodes.by_others_since(seen))
             seen = self._nodes.others_end
-
-    def at_once(
-        self, head: Head, only: frozenset[str], known: Decision | None, lifted: Lifted
-    ) -> ReservationPlan | None:
-        """Return a plan on a few nodes; `known`: as `plan` has it."""
-        return self._attempt(head, only, known, lifted, None)
 
     def _attempt(
         self,

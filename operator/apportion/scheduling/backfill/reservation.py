@@ -56,6 +56,16 @@ class Reservation:
         self.name = hold_name(HoldPurpose.RESERVATION, key_of(self.head))
         self.key = hold_key(self.name)
 
+    def compared_at(self, circumstances: object) -> int | None:
+        """Return how far the changes of nodes were read when the plan was compared with all of them, if only nodes that changed since may have an earlier start; None: any may.
+
+        Any may where the plan has become worse, or the `circumstances` others: time alone brings no start forward.
+        """
+        known = self.compared
+        if known is None or circumstances is None or known.circumstances != circumstances:
+            return None
+        return None if is_earlier(known.plan, self.plan) else known.seen
+
 
 def is_earlier(found: ReservationPlan, known: ReservationPlan) -> bool:
     """Say whether one begins before the other; the unknown comes last, and then the fewer devices have to become free."""

@@ -7,7 +7,6 @@ and from time to time on all nodes; it ends with its demand, or gives way to one
 the next leader plans it anew.
 """
 
-import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ from functools import partial
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.attempts import Attempts, Lifted
 from apportion.scheduling.backfill.changednodes import ChangedNodes
@@ -25,6 +25,7 @@ from apportion.scheduling.backfill.reservation import Compared, Reservation, is_
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.waiting import WaitingDemand
 
 REPLANNED = 30.0
@@ -40,19 +41,22 @@ class Reservations(ReservedDevices):
         self,
         snapshot: Snapshot,
         candidates: Candidates,
+        admissible: Admissible,
+        quotas: Admission,
         recorder: Recorder,
         *,
         clock: Callable[[], float],
-        now: Callable[[], float] = time.time,
-        left_of: Callable[[Head], Head] = lambda head: head,
+        now: Callable[[], float],
     ) -> None:
-        """`now`: seconds since 1970, in which pods say when they started. `left_of`: a head without the alternatives that its quota rules out."""
+        """`now`: seconds since 1970, in which pods say when they started."""
         super().__init__(snapshot, candidates, now=now)
-        self._recorder, self._clock, self._left_of = recorder, clock, left_of
+        self._recorder, self._clock, self._left_of = recorder, clock, quotas.left_of
         self._endings = NodeEndings(snapshot)
         self.nodes = ChangedNodes(snapshot, self._endings)
         """What changed on nodes."""
-        self._attempts = Attempts(snapshot, candidates, self._endings, self.nodes, clock=clock, now=now)
+        self._attempts = Attempts(
+            snapshot, candidates, admissible, self._endings, self.nodes, clock=clock, now=now
+        )
         self._resumes = 0.0
         """When the next plan on all nodes may be made, by the clock."""
         self._nowhere: dict[str, tuple[int, float]] = {}
@@ -171,7 +175,8 @@ class Reservations(ReservedDevices):
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
         key, asked = key_of(head), self._left_of(head)
         known, own = self._reserved.get(key), circumstances(asked, self._candidates)
-        only = self._changed_since(known.compared, known.plan, own) if known is not None else None
+        seen = known.compared_at(own) if known is not None and self.reuse else None
+        only = self.nodes.since(seen) if seen is not None else None
         found = yield from self._planned(asked, only)
         if known is not None:
             known.planned = self._clock()
@@ -191,24 +196,6 @@ class Reservations(ReservedDevices):
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
         return [head]
-
-    def _changed_since(
-        self, compared: Compared | None, plan: ReservationPlan, own: object
-    ) -> frozenset[str] | None:
-        """Return the nodes where a head may fit earlier than by its plan; None: any may be.
-
-        They are those that changed since it was compared with all, unless the plan has become worse: time alone
-        brings no start forward.
-        """
-        if (
-            not self.reuse
-            or compared is None
-            or own is None
-            or compared.circumstances != own
-            or is_earlier(compared.plan, plan)
-        ):
-            return None
-        return self.nodes.since(compared.seen)
 
     def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
         head, former = self._left_of(reservation.head), reservation.plan
