@@ -1,16 +1,20 @@
-"""For whom nothing is reserved: claims that would not get the devices either once these are free."""
+"""For whom nothing is reserved: claims that would not get the devices either once these are free, and those that wait behind the others for a while."""
+
+import asyncio
 
 import pytest
 from structlog.testing import capture_logs
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import PODS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.waiting import WaitingDemand
-from tests.observedcluster import ObservedCluster, request
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.givenback import UNUSED_TIMEOUT
 from tests.scheduling.podgroups import member
+from tests.scheduling.queued import fleet
 from tests.scheduling.reserving import full
 from tests.scheduling.test_configuration import shared_gpus
 
@@ -27,9 +31,9 @@ def wants_both(world: ObservedCluster, *, group: bool) -> None:
         world.pod("both", "both", gates=[GATE])
 
 
-def younger(world: ObservedCluster) -> None:
-    """Let a pod that comes now wait for one share."""
-    world.claim("later", request("gpu", capacity=SHARE), creationTimestamp=world.time())
+def younger(world: ObservedCluster, **wanted: Json) -> None:
+    """Let a pod that comes now wait for one device, or a share."""
+    world.claim("later", request("gpu", **wanted), creationTimestamp=world.time())
     raw = world.pod("later", "later", gates=[GATE])
     raw["metadata"]["creationTimestamp"] = world.time()
     world.see(PODS, raw)
@@ -55,7 +59,7 @@ async def test_nothing_is_reserved_of_which_no_agent_would_prepare_a_claim(
     wants_both(world, group=group)
     cycle = world.cycle(silent)
     passes(world, cycle)
-    younger(world)
+    younger(world, capacity=SHARE)
     passes(world, cycle)
     assert "later" in world.places()
     assert "both" not in world.places()
@@ -102,3 +106,46 @@ async def test_a_reservation_ends_where_deciding_breaks_down(
         started = [name for _ in range(3) for name in made.passes(40.0)]
     assert "demand.defect" in [line["event"] for line in logs]
     assert started == ["small"]
+
+
+@pytest.mark.parametrize("group", [False, True])
+async def test_what_was_given_back_for_others_is_not_reserved_for_who_had_it(
+    silent: Client, *, group: bool
+) -> None:
+    """It came first, but no scheduler takes its pod, so it rests. They would have waited for as long as it does, and then again."""
+    world = fleet({"n1": ("h100", 1)})
+    kept = world.allocate(world.claim("kept"), "n1", "gpu-0")
+    if group:
+        member(world, "stuck", "kept", least="1", gates=())
+    else:
+        world.pod("stuck", "kept")
+    cycle = world.cycle(silent)
+    cycle.once()
+    world.clock.now += UNUSED_TIMEOUT - 5
+    younger(world)
+    cycle.once()
+    world.clock.now += 10
+    cycle.once()
+    assert cycle._exclusions.rests(kept["metadata"]["uid"]) > 0
+    await asyncio.sleep(0.1)  # until the write has begun
+    kept.pop("status")
+    world.see(CLAIMS, kept)
+    cycle.once()
+    cycle.once()
+    assert world.places() == {"later": "n1"}
+
+
+async def test_a_reservation_ends_when_its_claim_begins_to_rest(silent: Client) -> None:
+    """Others are served meanwhile. Afterwards devices are reserved for it as before."""
+    made = full(silent, devices=2)
+    made.comes("large", 2)
+    made.passes()
+    made.comes("small")
+    made.ends("old-0")
+    assert made.passes() == []
+    made.cycle._exclusions.rest(made.claim_of("large")["metadata"]["uid"], 60.0)
+    assert [name for _ in range(2) for name in made.passes()] == ["small"]
+    assert made.reserved == {}
+    made.world.clock.now += 60.0
+    made.passes()
+    assert made.reserved.keys() == {"large"}

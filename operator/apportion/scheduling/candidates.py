@@ -115,7 +115,7 @@ class Candidates:
 
     def _paused(self, demand: WaitingDemand) -> str | None:
         """Return why a demand waits for a while whatever is free; None if it does not."""
-        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+        if self.rests(demand):
             return (
                 "its devices were given back, because no scheduler took the pod and others waited for them: its other"
                 " Events say why; it is tried again after a pause, which doubles each time up to an hour"
@@ -126,6 +126,10 @@ class Candidates:
                 " again after a few seconds"
             )
         return None
+
+    def rests(self, demand: WaitingDemand) -> bool:
+        """Say whether a demand waits behind the others for a while, because devices of its claims were given back."""
+        return any(self._exclusions.rests(claim.uid) for claim in demand.claims)
 
     def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return what decides the answer to a demand: demands of equal shape could stand for each other.
@@ -138,7 +142,7 @@ class Candidates:
             return None
         if self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
             return None
-        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+        if self.rests(demand):
             return None
         volumes = [self._asked_by_volumes(pod) for pod in pods if pod.volumes]
         if None in volumes or any(self._is_conditioned(pod) for pod in pods):

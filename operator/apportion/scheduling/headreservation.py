@@ -38,7 +38,7 @@ class HeadReservation:
     def reserve_at_once(self, queued: Queued) -> Iterator[None]:
         """Reserve devices, now that one was decided, for the first that was refused so far, if no other has to give way: those behind then go around. Yields while it is planned.
 
-        A place that becomes free during a walk is not for who happens to be refused next. The reservation of one that gets nothing whatever is free ends.
+        A place that becomes free during a walk is not for who happens to be refused next. The reservation of one for which it is in vain ends.
         """
         if not _may_wait(queued):
             return
@@ -77,8 +77,9 @@ class HeadReservation:
         )
 
     def _is_in_vain(self, head: Head) -> bool:
-        """Say whether devices would be reserved in vain for one: it gets nothing whatever is free."""
-        return self._decider.refusals.is_unservable(head.key)
+        """Say whether devices would be reserved in vain for one: it gets nothing whatever is free, or nothing before others that wait for what was given back."""
+        rests = self._decider.candidates.rests
+        return self._decider.refusals.is_unservable(head.key) or any(map(rests, members_of(head)))
 
 
 def _may_wait(queued: Queued) -> TypeGuard[Head]:
