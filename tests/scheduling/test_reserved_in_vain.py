@@ -21,7 +21,7 @@ from tests.scheduling.test_configuration import shared_gpus
 SHARE = {"requests": {"memory": "60Gi"}}
 
 
-def wants_both(world: ObservedCluster, *, group: bool) -> None:
+def waits_for_both(world: ObservedCluster, *, group: bool) -> None:
     """Let a pod, by itself or of a group, wait for shares of two GPUs under MPS, which no agent would prepare for one claim."""
     world.policy(queue={"mostReserved": 8})
     world.claim("both", request("gpu", count=2, capacity=SHARE))
@@ -56,7 +56,7 @@ async def test_nothing_is_reserved_of_which_no_agent_would_prepare_a_claim(
     if busy:
         world.allocate(world.claim("runs"), "a", "gpu-0")
         world.pod("runs", "runs", spec={"nodeName": "a"})
-    wants_both(world, group=group)
+    waits_for_both(world, group=group)
     cycle = world.cycle(silent)
     passes(world, cycle)
     younger(world, capacity=SHARE)
@@ -77,7 +77,7 @@ async def test_other_devices_are_reserved_for_a_claim_where_no_agent_would_prepa
     for name, node, device in (("x", "a", "gpu-0"), ("y", "b", "whole-0"), ("z", "b", "whole-1")):
         world.allocate(world.claim(name), node, device)
         world.pod(name, name, spec={"nodeName": node})
-    wants_both(world, group=group)
+    waits_for_both(world, group=group)
     cycle = world.cycle(silent)
     passes(world, cycle)
     reserved = [result.device.name for each in cycle.reserved for result in each.plan.results]

@@ -72,12 +72,10 @@ class _Maker:
             for pool in ("node-1", "pool-b")[: 1 + self._once(4)]
             for slice_ in self._pool(driver, pool)
         ]
+        declared = {"declaredFeatures": [OPTIONAL_NODE_OPERATIONS] if self._once(2) else []}
         return {
             "features": FEATURES | {"ListTypeAttributes": self._lists},
-            "node": {
-                "metadata": {"name": "node-1", "labels": {"zone": "z1"}},
-                "status": {"declaredFeatures": [OPTIONAL_NODE_OPERATIONS] if self._once(2) else []},
-            },
+            "node": {"metadata": {"name": "node-1", "labels": {"zone": "z1"}}, "status": declared},
             "classes": [self._class(name) for name in ("any", *DRIVERS)],
             "slices": slices,
             "claims": [self._claim(index) for index in range(self._random.randint(1, 2))],
@@ -293,9 +291,8 @@ class _Maker:
             row |= {"allocationMode": "ExactCount", "count": random.choice([1, 1, 1, 1, 2, 3])}
         if self._once(3):
             texts = _SAFE if self._each or self._random.randrange(3) else _SELECTORS
-            row["selectors"] = [
-                {"cel": {"expression": random.choice(texts)}} for _ in range(random.randint(1, 2))
-            ]
+            chosen = [random.choice(texts) for _ in range(random.randint(1, 2))]
+            row["selectors"] = [{"cel": {"expression": text}} for text in chosen]
         if self._once(4):
             row["tolerations"] = [random.choice(_TOLERATIONS)]
         if self._once(5):
@@ -303,6 +300,5 @@ class _Maker:
         if admin:
             row["adminAccess"] = True
         if self._once(60):
-            derived = {"name": "shared.example.com/numa", "expression": "1"}
-            row["derivedAttributes"] = [derived]
+            row["derivedAttributes"] = [{"name": "shared.example.com/numa", "expression": "1"}]
         return row
