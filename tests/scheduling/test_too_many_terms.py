@@ -11,11 +11,12 @@ from apportion.dra.excess import (
     MOST_TOLERATIONS,
     MOST_VALUES,
 )
-from apportion.dra.selection import Requirement
+from apportion.dra.selection import Requirement, Term
 from apportion.dra.taint import Toleration
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.queued import fleet
+from tests.steps import Steps
 
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -140,6 +141,24 @@ async def test_terms_that_are_left_to_kube_scheduler_do_not_count(unanswered: Cl
     world.pod("asks", "c", spec={"affinity": kinds, **spreads(1000, "ScheduleAnyway")})
     world.cycle(unanswered).once()
     assert world.places() == {"c": "n1"}
+
+
+async def test_a_node_is_compared_once_with_what_all_constraints_of_spread_leave_out(
+    unanswered: Client,
+) -> None:
+    """The pod's node affinity, however many there are."""
+    counts = []
+    for number in (1, MOST_SPREADS):
+        world = fleet({f"n{each}": ("h100", 1) for each in range(10)})
+        for each in range(10):
+            world.node(f"n{each}", cpu="64", **{f"t{row}": "a" for row in range(MOST_SPREADS)})
+        world.claim("c", request("gpu"))
+        world.pod("asks", "c", spec={**spreads(number), **node_affinity([labels(1)])})
+        with Steps(only=Term.matches) as counted:
+            world.cycle(unanswered).once()
+        assert world.places()["c"]
+        counts.append(counted.count)
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize(("number", "wakes"), [(MOST_POD_TERMS, True), (MOST_POD_TERMS + 1, False)])

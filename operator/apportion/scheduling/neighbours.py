@@ -25,6 +25,8 @@ class Neighbours:
         self._domains: dict[str, Mapping[str, frozenset[str]]] = {}
         """Names of nodes by the value of a label, by the label's key."""
         self._node_epoch = -1
+        self._eligible_for: tuple[Pod | None, int, dict[tuple[bool, bool], frozenset[str]]] = None, -1, {}
+        """A pod, how nodes were, and those that count for its constraints, by which nodes these leave out."""
 
     def ruled_out(
         self, pod: Pod, goes: Goes | None = None, beside: Iterable[Pod] = ()
@@ -102,10 +104,8 @@ class Neighbours:
     def _spread(self, pod: Pod, spread: Spread) -> tuple[ByNode, Mapping[str, Collection[str]], int]:
         """Return the pods that a constraint counts, the nodes that count for it, by domain, and how many pods a domain may have for one more."""
         domains, counted = self._by_value(spread.topology_key), self._placed.matching(spread.pods, pod)
-        eligible = {
-            value: [name for name in names if self._is_eligible(pod, name, spread)]
-            for value, names in domains.items()
-        }
+        nodes = self._eligible(pod, spread)
+        eligible = {value: [name for name in names if name in nodes] for value, names in domains.items()}
         counts = [sum(len(counted.get(name, ())) for name in names) for names in eligible.values() if names]
         least = min(counts, default=0) if len(counts) >= spread.least_domains else 0
         return (
@@ -113,6 +113,17 @@ class Neighbours:
             eligible,
             least + spread.most_skew - spread.pods.matches(pod.namespace, pod.labels),
         )
+
+    def _eligible(self, pod: Pod, spread: Spread) -> frozenset[str]:
+        """Return the nodes on which pods count for a constraint; the answers for the last pod are kept."""
+        now = self._snapshot.node_epoch
+        if self._eligible_for[0] is not pod or self._eligible_for[1] != now:
+            self._eligible_for = pod, now, {}
+        found, key = self._eligible_for[2], (spread.any_taint, spread.any_affinity)
+        if key not in found:
+            names = (node.name for node in self._snapshot.nodes.values())
+            found[key] = frozenset(name for name in names if self._is_eligible(pod, name, spread))
+        return found[key]
 
     def _is_eligible(self, pod: Pod, name: str, spread: Spread) -> bool:
         """Say whether pods on a node count for a constraint (podtopologyspread, `calPreFilterState`)."""
@@ -130,9 +141,7 @@ class Neighbours:
     def _around(self, key: str | None, there: ByNode, goes: Goes | None = None) -> frozenset[str]:
         """Return the nodes in the same domains as these pods, but those from whose own node all of them go."""
         leaving = {
-            name
-            for name, uids in there.items()
-            if goes is not None and self._placed.going(uids, goes) == len(uids)
+            name for name, uids in there.items() if goes is not None and self._placed.all_go(uids, goes)
         }
         if key is None:
             return frozenset(there.keys() - leaving)

@@ -135,6 +135,11 @@ class PlacedPods:
         known = (self._snapshot.pods.get(uid) for uid in pods if uid not in self._placed)
         return sum(pod is not None and goes(pod) for pod in known)
 
+    def all_go(self, pods: Iterable[str], goes: Goes) -> bool:
+        """Say whether all of these pods (UIDs) go."""
+        known = self._snapshot.pods
+        return all(uid not in self._placed and uid in known and goes(known[uid]) for uid in pods)
+
     def matching(self, asked: Matched, but: Pod) -> ByNode:
         """Return the pods that match on each node, without one pod."""
         for _ in self._follow():
