@@ -7,7 +7,7 @@ these terms is compared with all nodes, or all pods on nodes, before anybody els
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from apportion.dra.pod import Pod
+from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.selection import Requirement
 
 MOST_POD_TERMS = 64
@@ -35,6 +35,8 @@ class Excess:
 
 def excess_of(pod: Pod) -> Excess | None:
     """Return the first field in which a pod asks for more than is evaluated; None: there is none, as almost always."""
+    if pod.relations is NO_RELATIONS and pod.affinity is None and len(pod.tolerations) <= MOST_TOLERATIONS:
+        return None  # most pods ask for nothing of the kind
     return next((Excess(*each) for each in _counted(pod) if each[2] > each[3]), None)
 
 
