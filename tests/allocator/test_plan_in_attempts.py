@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apportion.allocator.allocate import decide
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang.members import Member
-from apportion.allocator.nodeanswers import NodeAnswers, Unfinished
+from apportion.allocator.nodeanswers import EVERYWHERE, NodeAnswers, Unfinished
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.allocator.state import State
 from tests.allocator.builders import claim, device_request
@@ -102,3 +102,14 @@ def test_an_attempt_asks_so_much_and_a_plan_ends_also_where_all_nodes_change_all
     plan, given_up = _in_attempts(world, world.state(), wanted, 8, lambda: None)
     assert plan is not None
     assert given_up <= 5
+
+
+def test_what_was_found_out_about_all_nodes_is_asked_anew_once_one_changed() -> None:
+    """And as with a change of all nodes the next attempt may ask twice as much, or a plan would never end where nodes change all the time."""
+    answers = NodeAnswers(most=1)
+    assert answers.of(EVERYWHERE, "suiting", lambda: 1) == 1
+    answers.begin(())
+    assert answers.of(EVERYWHERE, "suiting", lambda: 2) == 1
+    answers.begin(("n1",))
+    assert answers.of(EVERYWHERE, "suiting", lambda: 2) == 2
+    assert answers.of("n2", "free", lambda: 3) == 3

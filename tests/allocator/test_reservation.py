@@ -72,6 +72,9 @@ class OnNode:
     def of(self, member: int, node: str) -> Demand:
         return Demand(self._wanted[member].claims, frozenset({node}))
 
+    def suiting(self, _member: int, _placed: object) -> None:
+        return None
+
     def has_room(self, _member: int, _node: str, _ended: int, _placed: Sequence[int]) -> bool:
         return True
 

@@ -13,6 +13,8 @@ AT_ONCE = 64
 """Questions to the allocator in one attempt; one takes some tenths of a millisecond."""
 COUNTED = 0.05
 """What it costs to count one thing that becomes free on a node, in such questions."""
+EVERYWHERE = ""
+"""Stands for a node in questions about all nodes; no node has this name."""
 
 
 class Unfinished(Exception):  # noqa: N818 - it is no error: the plan is begun anew
@@ -55,6 +57,8 @@ class NodeAnswers:
         """Begin another attempt, after these nodes changed; None: any may have. So that a plan ends where they always do, that one may ask twice as much."""
         if changed is None:
             self._answers.clear()
+            self._most *= 2
+        elif changed and self._answers.pop(EVERYWHERE, None) is not None:
             self._most *= 2
         for node in changed or ():
             self._answers.pop(node, None)

@@ -7,7 +7,7 @@ A plan may be given up and begun anew by what was found out about nodes until th
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
@@ -39,6 +39,9 @@ class NodeDemands(Protocol):
 
     def nodes(self, member: int) -> Sequence[str]:
         """Return the nodes that could take a member's pods if nothing else ran there."""
+
+    def suiting(self, member: int, placed: Mapping[str, Sequence[int]]) -> Collection[str] | None:
+        """Return the nodes that suit a member's pods beside those of the members `placed` on these nodes and on others; None: all, as far as these are concerned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,19 @@ class _Planning:
             ]
             heapify(self.rows[key])
         rows = self.rows[key]
+        suiting = self.demands.suiting(number, self.on_node)
+        if suiting is None:
+            return self._place(number, rows)
+        # Those that do not suit now may suit once others are placed.
+        aside = [row for row in rows if row[2] not in suiting]
+        left = [row for row in rows if row[2] in suiting]
+        heapify(left)
+        fits = self._place(number, left)
+        rows[:] = [*left, *aside]
+        heapify(rows)
+        return fits
+
+    def _place(self, number: int, rows: list[_Row]) -> bool:
         while rows and self.asked < 2 * MOST_ASKED:
             row = heappop(rows)
             _, _, node, ended, fits = row

@@ -14,6 +14,9 @@ from apportion.dra.taint import untolerated
 from apportion.scheduling.company import is_company
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
+HOSTNAME = "kubernetes.io/hostname"
+"""The node label in whose value no two nodes agree."""
+
 
 class Neighbours:
     """Pods beside which a pod would run."""
@@ -171,6 +174,16 @@ class Neighbours:
 def are_related(pods: Iterable[Pod]) -> bool:
     """Say whether any pod asks something of its neighbours; most do not."""
     return any(pod.relations is not NO_RELATIONS for pod in pods)
+
+
+def are_related_beyond_a_node(pods: Iterable[Pod]) -> bool:
+    """Say whether any pod asks something of pods on other nodes: that they are in its domain, or are not, or not too many."""
+    return any(
+        pod.relations.affinity
+        or pod.relations.spread
+        or any(term.topology_key != HOSTNAME for term in pod.relations.anti_affinity)
+        for pod in pods
+    )
 
 
 def are_apart(one: Pod, other: Pod) -> bool:

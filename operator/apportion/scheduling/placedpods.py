@@ -111,6 +111,10 @@ class PlacedPods:
             self._placed.pop(pod.uid, None)
         self._recount(pod)
 
+    def place_of(self, pod: Pod) -> str | None:
+        """Return the node on which a pod is counted though nobody has sent it there yet."""
+        return self._placed.get(pod.uid)
+
     @contextmanager
     def without(self, pods: Collection[Pod]) -> Generator[None]:
         """Count these pods nowhere within a block."""

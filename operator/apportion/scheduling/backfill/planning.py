@@ -1,37 +1,38 @@
 """Planning of one reservation: what `plan_reservation` is asked, with the cpu and memory that pods free and need.
 
-In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first.
+In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first, within one domain and beside each other
+as its pods ask.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from apportion.allocator.decision import Decision
-from apportion.allocator.demand import Demand
 from apportion.allocator.gang.members import Member
 from apportion.allocator.nodeanswers import COUNTED, NodeAnswers
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.api.contract import HELD
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
+from apportion.scheduling.backfill.groupdomains import group_domains
 from apportion.scheduling.backfill.heads import Head, members_of
-from apportion.scheduling.backfill.nodeendings import Endings, NodeEndings
+from apportion.scheduling.backfill.nodedemands import NodeDemands
+from apportion.scheduling.backfill.nodeendings import NodeEndings
+from apportion.scheduling.backfill.reservation import is_earlier
 from apportion.scheduling.backfill.widedevices import WideDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity, Kept
-from apportion.scheduling.neighbours import are_apart, are_related
-from apportion.scheduling.obstacles import NodeObstacles, Obstacles, holds_devices
+from apportion.scheduling.hostcapacity import Kept
+from apportion.scheduling.obstacles import holds_devices
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_MEMBERS = 256
 """Demands of a group for which devices are reserved."""
+MOST_RELATED = 16
+"""The same where pods on one node decide who goes to another: all nodes are looked at for each of these."""
 
 
 def plan(
@@ -83,18 +84,28 @@ def plan(
     tied = {claim.uid for demand in demands for claim in demand.tied}
     if tied:
         rows = {node: found.without(tied) for node, found in rows.items()}
-    return plan_reservation(
-        snapshot.state,
-        {node: found.devices for node, found in rows.items()},
-        members,
-        _NodeDemands(demands, nodes, rows, candidates, capacity, snapshot),
-        enough=head.enough if isinstance(head, WaitingGroup) else 1,
-        now=now,
-        prefer=candidates.idle,
-        known=known,
-        wide=any(holders.values()),
-        answers=answers,
-    )
+    asked_there = NodeDemands(demands, nodes, rows, candidates, capacity, snapshot, answers)
+    if asked_there.beyond and len(demands) > MOST_RELATED:
+        return None
+    best: ReservationPlan | None = None
+    with asked_there.placing():
+        for domain in group_domains(head, frozenset(rows), snapshot):
+            asked_there.domain = domain
+            found = plan_reservation(
+                snapshot.state,
+                {node: row.devices for node, row in rows.items() if node in domain},
+                members,
+                asked_there,
+                enough=head.enough if isinstance(head, WaitingGroup) else 1,
+                now=now,
+                prefer=candidates.idle,
+                known=known,
+                wide=any(holders.values()),
+                answers=answers,
+            )
+            if found is not None and (best is None or is_earlier(found, best)):
+                best = found
+    return best
 
 
 def circumstances(head: Head, candidates: Candidates) -> object:
@@ -171,63 +182,3 @@ def _member(head: Head, demand: WaitingDemand, candidates: Candidates, snapshot:
         return Member(1, terms)
     shape, pods = candidates.shape(demand), len(head.own_pods(demand))
     return Member(pods, terms, kind=None if shape is None else (shape, terms, pods))
-
-
-@dataclass(slots=True)
-class _NodeDemands:
-    """The demands of one head on single nodes, with the room that its pods have there."""
-
-    demands: Sequence[WaitingDemand]
-    possible: Sequence[Sequence[str]]
-    """Nodes that could take the pods of each."""
-    endings: Mapping[str, Endings]
-    candidates: Candidates
-    capacity: HostCapacity
-    snapshot: Snapshot
-    wanted: dict[int, Resources] = field(default_factory=dict)
-    related: bool = field(init=False)
-    """Whether pods may have to be apart: most ask nothing of their neighbours."""
-    obstacles: Obstacles = field(init=False)
-    """Pods on nodes that keep them off these until they end."""
-    known: dict[str, NodeObstacles] = field(default_factory=dict)
-    """Those of each node."""
-
-    def __post_init__(self) -> None:
-        """Look once at all pods."""
-        pods = [pod for each in self.demands for pod in each.pods]
-        self.related = are_related(pods)
-        self.obstacles = Obstacles(pods, self.candidates.neighbours)
-
-    def nodes(self, member: int) -> Sequence[str]:
-        """Return the nodes that could take a member's pods if nothing else ran there."""
-        return self.possible[member]
-
-    def of(self, member: int, node: str) -> Demand:
-        """Return what to ask about the devices of a node."""
-        return self.candidates.ask_on(self.demands[member], node)
-
-    def has_room(self, member: int, node: str, ended: int, placed: Sequence[int]) -> bool:
-        """Say whether a node has room for a member's pods after so many endings, beside the members `placed` there."""
-        if placed and self.related:
-            there = [pod for each in placed for pod in self.demands[each].pods]
-            if any(are_apart(pod, other) for pod in self.demands[member].pods for other in there):
-                return False
-        if self._is_kept_off(member, node, ended):
-            return False
-        beside = [self._wanted(each) for each in placed]
-        freed = self.endings[node].requests[:ended]
-        return self.capacity.holds(node, self._wanted(member), beside, freed)
-
-    def _is_kept_off(self, member: int, node: str, ended: int) -> bool:
-        """Say whether pods on a node keep those of a member off it after so many endings."""
-        wanted = self.obstacles.wanted(self.demands[member].pods)
-        if not wanted:
-            return False
-        if node not in self.known:
-            self.known[node] = self.obstacles.on(node)
-        return self.known[node].stay(wanted, frozenset().union(*self.endings[node].pods[:ended]))
-
-    def _wanted(self, member: int) -> Resources:
-        if member not in self.wanted:
-            self.wanted[member] = total(unplaced(self.demands[member], self.snapshot))
-        return self.wanted[member]
