@@ -33,6 +33,8 @@ MOST_MEMBERS = 256
 """Demands of a group for which devices are reserved."""
 MOST_RELATED = 16
 """The same where pods on one node decide who goes to another: all nodes are looked at for each of these."""
+MOST_NODES = 256
+"""Nodes that may take the pods of such a group, for the same reason: to look at so many takes some 50 ms, in one piece."""
 
 
 def plan(
@@ -85,7 +87,7 @@ def plan(
     if tied:
         rows = {node: found.without(tied) for node, found in rows.items()}
     asked_there = NodeDemands(demands, nodes, rows, candidates, capacity, snapshot, answers)
-    if asked_there.beyond and len(demands) > MOST_RELATED:
+    if asked_there.beyond and (len(demands) > MOST_RELATED or len(rows) > MOST_NODES):
         return None
     best: ReservationPlan | None = None
     with asked_there.placing():
