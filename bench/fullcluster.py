@@ -19,6 +19,7 @@ from apportion.allocator.state import State
 from apportion.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SLICES
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.dra.runtime import MAX_RUNTIME
 from apportion.scheduling.cycle import Cycle
 from bench.observed import ROOM, Json, UnansweredApi, managed, observe, own_namespace, quota
@@ -185,6 +186,7 @@ class FullCluster:
             {"request": "gpu", "driver": _DRIVER, "pool": node, "device": device} for device in devices
         ]
         place = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        each.claim["metadata"]["finalizers"] = [PROTECTION_FINALIZER]
         each.claim["metadata"]["managedFields"] = [
             {"manager": MANAGER, "fieldsV1": {"f:status": {"f:allocation": {}}}}
         ]

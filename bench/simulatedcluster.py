@@ -16,6 +16,7 @@ from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
+from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.dra.runtime import MAX_RUNTIME
 from bench.observed import UnansweredApi
 from testbed.cycle import MANAGER, build_cycle
@@ -119,6 +120,7 @@ class SimulatedCluster:
             if assumed is None:
                 continue
             self.snapshot.sent(assumed, claim["metadata"]["resourceVersion"])
+            claim["metadata"]["finalizers"] = [PROTECTION_FINALIZER]
             claim["metadata"]["managedFields"] = [
                 {"manager": MANAGER, "fieldsV1": {"f:status": {"f:allocation": {}}}}
             ]
