@@ -1,9 +1,6 @@
 """`apportion migrate` by the rights of a person who may view the cluster, where JobSets and LeaderWorkerSets are not installed."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import orjson
@@ -12,38 +9,23 @@ import yaml
 from typer.testing import CliRunner
 
 from apportion.__main__ import app
+from tests.cli.answeringserver import answering
 
 EMPTY = {"metadata": {"resourceVersion": "1"}, "items": []}
 ADDED = ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io")
 
 
-@contextmanager
-def serving(*forbidden: str) -> Iterator[str]:
+def serving(*forbidden: str) -> AbstractContextManager[str]:
     """Serve a cluster without objects that refuses what has one of these words in its path; returns the address."""
+    said = {"kind": "Status", "status": "Failure", "message": "no right to list it", "code": 403}
+    version = {"major": "1", "minor": "37", "gitVersion": "v1.37.0"}
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            refused = any(word in self.path for word in forbidden)
-            said = {"kind": "Status", "status": "Failure", "message": "no right to list it", "code": 403}
-            version = {"major": "1", "minor": "37", "gitVersion": "v1.37.0"}
-            answer = orjson.dumps(said if refused else version if "/version" in self.path else EMPTY)
-            self.send_response(403 if refused else 200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+    def answer(path: str) -> tuple[int, bytes]:
+        if any(word in path for word in forbidden):
+            return 403, orjson.dumps(said)
+        return 200, orjson.dumps(version if "/version" in path else EMPTY)
 
-        def log_message(self, *_: object) -> None:  # nobody reads it
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return answering(answer)
 
 
 def kubeconfig(path: Path, server: str) -> Path:

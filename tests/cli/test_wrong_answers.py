@@ -1,9 +1,6 @@
 """Commands beside servers and kubeconfigs that answer what no API server says: one sentence on standard error, and exit status 2."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from apportion.__main__ import app
+from tests.cli.answeringserver import answering
 
 Json = dict[str, Any]
 VERSION = orjson.dumps({"major": "1", "minor": "37", "gitVersion": "v1.37.0"})
@@ -22,30 +20,9 @@ STATUS = orjson.dumps(
 )
 
 
-@contextmanager
-def serving(version: bytes, rest: bytes, status: int = 200) -> Iterator[str]:
+def serving(version: bytes, rest: bytes, status: int = 200) -> AbstractContextManager[str]:
     """Serve these answers; returns the address."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer = version if self.path.startswith("/version") else rest
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: object) -> None:  # nobody reads it
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return answering(lambda path: (status, version if path.startswith("/version") else rest))
 
 
 def ask(tmp_path: Path, server: str, user: Json, command: str = "free") -> Result:

@@ -1,9 +1,6 @@
 """The page where the API server refuses to list what it needs: it says so, and goes on as soon as it may."""
 
-from collections.abc import AsyncIterator
-
 import aiohttp
-import pytest
 from aiohttp import web
 
 from apportion.cluster.client import Client
@@ -14,19 +11,9 @@ from apportion.web.replica import Replica
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.emptyserver import client, server
 
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve a cluster without objects in memory."""
-    async with ApiServer().serving() as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    async with server.client() as made:
-        yield made
+__all__ = ["client", "server"]
 
 
 async def test_the_page_says_what_is_refused_until_it_is_not(server: ApiServer, client: Client) -> None:
