@@ -1,4 +1,4 @@
-"""Excess: what a pod asks of its node, and of the pods beside it, beyond what is evaluated.
+"""PodExcess: what a pod asks of its node, and of the pods beside it, beyond what is evaluated.
 
 In: a pod. Out: the first field with more terms than a decision may take, or None. The API server and kube-scheduler have no such bounds; each of
 these terms is compared with all nodes, or all pods on nodes, before anybody else is served.
@@ -22,7 +22,7 @@ MOST_TOLERATIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class PodExcess:
     """A field of which a pod has too much."""
 
     field: str
@@ -33,11 +33,11 @@ class Excess:
     most: int
 
 
-def excess_of(pod: Pod) -> Excess | None:
+def excess_of(pod: Pod) -> PodExcess | None:
     """Return the first field in which a pod asks for more than is evaluated; None: there is none, as almost always."""
     if pod.relations is NO_RELATIONS and pod.affinity is None and len(pod.tolerations) <= MOST_TOLERATIONS:
         return None  # most pods ask for nothing of the kind
-    return next((Excess(*each) for each in _counted(pod) if each[2] > each[3]), None)
+    return next((PodExcess(*each) for each in _counted(pod) if each[2] > each[3]), None)
 
 
 def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:

@@ -19,7 +19,7 @@ from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.dra.excess import Excess
+from apportion.dra.excess import PodExcess
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 
@@ -103,7 +103,7 @@ class TooManyTerms:
     """A pod that asks more of its node, or of the pods beside it, than is evaluated."""
 
     pod: Pod
-    excess: Excess
+    excess: PodExcess
 
 
 @dataclass(frozen=True, slots=True)
