@@ -84,7 +84,7 @@ class Pod:
     created: str = ""
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[str, ...] = ()
-    """Names of the PersistentVolumeClaims of a pod with claims for devices."""
+    """Names of its PersistentVolumeClaims."""
     labels: Mapping[str, str] = field(default_factory=dict)
     relations: PodRelations = NO_RELATIONS
     """What it asks of the pods beside it."""
@@ -145,7 +145,7 @@ class Pod:
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
-            volumes=_volumes(metadata, spec) if spec.get("resourceClaims") else (),
+            volumes=_volumes(metadata, spec),
             labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
             relations=_relations(metadata, spec),
             group=GroupMembership.from_json(metadata, spec),

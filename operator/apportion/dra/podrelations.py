@@ -46,6 +46,14 @@ class PodSelection:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeUse:
+    """Pods of a namespace that use any of some PersistentVolumeClaims."""
+
+    namespace: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PodTerm:
     """One required term of pod affinity or anti-affinity: same value of a node's label as selected pods."""
 

@@ -1,4 +1,4 @@
-"""SelectionIndex: selections of pods, by something that each pod has which they match: a label, a namespace, a port.
+"""SelectionIndex: selections of pods, by something that each pod has which they match: a label, a namespace, a port, a volume.
 
 In: selections; pods. Out: for a pod, the few selections that may match it; for a selection, under what its pods are found.
 """
@@ -7,19 +7,21 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort, PodSelection
+from apportion.dra.podrelations import HostPort, PodSelection, VolumeUse
 
-Matched: TypeAlias = PodSelection | tuple[HostPort, ...]
-"""What pods match: a selection, or host ports of which they take one."""
-Entry: TypeAlias = tuple[str, str] | tuple[str, int] | str | None
-"""Under what pods are found: a label with its value, a port with its protocol, a namespace; None: all."""
+Matched: TypeAlias = PodSelection | VolumeUse | tuple[HostPort, ...]
+"""What pods match: a selection, or volumes or host ports of which they take one."""
+Entry: TypeAlias = tuple[str, str] | tuple[str, int] | VolumeUse | str | None
+"""Under what pods are found: a label with its value, a port with its protocol, a volume, a namespace; None: all."""
 K = TypeVar("K", bound=Hashable)
 
 
 def matches(asked: Matched, pod: Pod) -> bool:
-    """Say whether a pod is selected, or takes one of these ports."""
+    """Say whether a pod is selected, uses one of these volumes, or takes one of these ports."""
     if isinstance(asked, PodSelection):
         return asked.matches(pod.namespace, pod.labels, deleting=pod.deleting)
+    if isinstance(asked, VolumeUse):
+        return pod.namespace == asked.namespace and not set(asked.claims).isdisjoint(pod.volumes)
     return any(one.conflicts(taken) for one in asked for taken in pod.relations.ports)
 
 
@@ -30,6 +32,8 @@ def entries_of(pod: Pod) -> Iterator[Entry]:
     yield from pod.labels.items()
     for port in pod.relations.ports:
         yield port.protocol, port.port
+    for claim in pod.volumes:
+        yield VolumeUse(pod.namespace, (claim,))
 
 
 def entries_for(asked: Matched, size: Callable[[Entry], int]) -> tuple[Entry, ...]:
@@ -37,6 +41,8 @@ def entries_for(asked: Matched, size: Callable[[Entry], int]) -> tuple[Entry, ..
 
     `size` returns how many pods are found under an entry.
     """
+    if isinstance(asked, VolumeUse):
+        return tuple(VolumeUse(asked.namespace, (claim,)) for claim in asked.claims)
     if not isinstance(asked, PodSelection):
         return tuple(dict.fromkeys((port.protocol, port.port) for port in asked))
     if asked.labels is None:

@@ -17,7 +17,7 @@ def is_company(other: Pod, pod: Pod) -> bool:
 
 def kind_of(pod: Pod) -> object:
     """Return what the rules about pods beside each other read of a pod: they treat pods alike in which it is equal."""
-    return pod.namespace, tuple(sorted(pod.labels.items())), pod.relations
+    return pod.namespace, tuple(sorted(pod.labels.items())), pod.relations, pod.volumes
 
 
 def in_order(pods: Sequence[Pod]) -> Sequence[Pod]:

@@ -34,7 +34,9 @@ class MemberDemands:
         self._placed: dict[str, dict[int, list[Pod]]] = {}
         """The pods of served members, by node and member."""
         self._nodes: dict[int, str] = {}
-        self._related = are_related(pod for each in demands for pod in each.pods)
+        pods = [pod for each in demands for pod in each.pods]
+        exclusive = snapshot.volumes.exclusive
+        self._related = are_related(pods) or any(exclusive(pod) for pod in pods if pod.volumes)
         """Whether pods may be kept from a node by others of the group: most ask nothing of their neighbours."""
         self._seen = snapshot.changes.hosts.end
 

@@ -1,12 +1,13 @@
-"""Neighbours: the nodes that a pod's neighbours allow: required affinity and anti-affinity, hard spread, host ports.
+"""Neighbours: the nodes that a pod's neighbours allow: required affinity and anti-affinity, hard spread, host ports, volumes of one pod.
 
 In: the pods on nodes; a pod. Out: what rules nodes out, and which pods would have to go. Rules:
-k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports).
+k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports, volumerestrictions).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.node import Node
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import Spread
 from apportion.dra.selectionindex import matches
@@ -16,6 +17,8 @@ from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
 HOSTNAME = "kubernetes.io/hostname"
 """The node label in whose value no two nodes agree."""
+_CLUSTER = ""
+"""Stands for a label of which all nodes have the same value."""
 
 
 class Neighbours:
@@ -74,6 +77,10 @@ class Neighbours:
         """Yield what keeps a pod off: the reason, the label in whose value nodes are ruled out (None: by themselves), and the pods."""
         if pod.relations.ports:
             yield "host port", None, self._placed.matching(pod.relations.ports, pod)
+        exclusive = self._snapshot.volumes.exclusive(pod) if pod.volumes else None
+        if exclusive is not None:
+            reason = f"volume {' or '.join(exclusive.claims)} is used by another pod (ReadWriteOncePod)"
+            yield reason, _CLUSTER, self._placed.matching(exclusive, pod)
         for term in pod.relations.anti_affinity:
             yield "pod anti-affinity", term.topology_key, self._placed.matching(term.pods, pod)
         for key, there in self._placed.shunning(pod):
@@ -151,8 +158,9 @@ class Neighbours:
         by_value: dict[str, list[str]] = {}
         for name in there:
             node = self._snapshot.node(name)
-            if node is not None and key in node.labels:
-                by_value.setdefault(node.labels[key], []).append(name)
+            value = _value(node, key) if node is not None else None
+            if value is not None:
+                by_value.setdefault(value, []).append(name)
         domains = self._by_value(key)
         return frozenset().union(
             *(domains[value].difference(leaving if len(own) == 1 else ()) for value, own in by_value.items())
@@ -165,10 +173,15 @@ class Neighbours:
         if key not in self._domains:
             found: dict[str, set[str]] = {}
             for node in self._snapshot.nodes.values():
-                if key in node.labels:
-                    found.setdefault(node.labels[key], set()).add(node.name)
+                if (value := _value(node, key)) is not None:
+                    found.setdefault(value, set()).add(node.name)
             self._domains[key] = {value: frozenset(names) for value, names in found.items()}
         return self._domains[key]
+
+
+def _value(node: Node, key: str) -> str | None:
+    """Return the value that a node has of a label; None: it has none."""
+    return "" if key == _CLUSTER else node.labels.get(key)
 
 
 def are_related(pods: Iterable[Pod]) -> bool:

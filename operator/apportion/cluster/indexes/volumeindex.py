@@ -14,8 +14,12 @@ from apportion.cluster.changes import most_changes
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import VolumeUse
 from apportion.dra.selection import NodeSelector
 from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
+
+_ONE_POD = "ReadWriteOncePod"
+"""The access mode (core/v1) of a volume that one pod of the whole cluster uses at a time; a claim with it has no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,17 @@ class VolumeIndex:
                 waiting.append(self._waiting(claim, known))
         if waiting:
             yield _together(waiting)
+
+    def exclusive(self, pod: Pod) -> VolumeUse | None:
+        """Return which of the pod's volumes no other pod may use beside it, on any node (ReadWriteOncePod; k8s.io/kubernetes, plugin volumerestrictions)."""
+        names = tuple(
+            dict.fromkeys(
+                name
+                for name in pod.volumes
+                if (claim := self._claims.get((pod.namespace, name))) is not None and _ONE_POD in claim.modes
+            )
+        )
+        return VolumeUse(pod.namespace, names) if names else None
 
     def _bound(self, claim: PersistentVolumeClaim, name: str) -> Iterator[NodeCondition | str]:
         volume = self._volumes.get(name)
