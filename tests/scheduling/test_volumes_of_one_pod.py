@@ -8,8 +8,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.evicting import ends, holds, joins, trial, waits
-from tests.scheduling.queued import fleet
-from tests.scheduling.volumes import storage_class, volume, volume_claim, with_volume, zones
+from tests.scheduling.volumes import volume, volume_claim, with_volume, zones
 
 
 def one_pods(world: ObservedCluster) -> None:
@@ -47,8 +46,8 @@ async def test_a_pod_gets_its_devices_once_the_one_that_uses_its_volume_is_over(
     assert "c" in world.places()
 
 
-async def test_the_pod_that_is_told_so_reads_which_volume(unanswered: Client) -> None:
-    """The Event counts the nodes that it cannot go to, and why."""
+async def test_its_event_says_which_volume(unanswered: Client) -> None:
+    """It counts the nodes that the pod cannot go to, too."""
     world = three()
     one_pods(world)
     user(world)
