@@ -2,6 +2,8 @@
 
 from itertools import count
 
+import pytest
+
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
 from apportion.scheduling.exclusions import ZONE, Exclusions
@@ -46,7 +48,7 @@ def test_a_zone_that_does_not_suit_is_left_after_a_few_tries() -> None:
 
 
 def test_nodes_that_were_left_out_with_another_come_back_before_it_is_left_out_for_longer() -> None:
-    """They were not tried: what rules the other out may not concern them."""
+    """They were not tried: what rules the other out may not concern them. Twenty seconds for each other node that was refused is the least."""
     clock = Clock()
     exclusions = Exclusions(clock)
     nodes = [Node(f"n{number}", "u", labels={ZONE: "a"}) for number in range(4)]
@@ -57,8 +59,29 @@ def test_nodes_that_were_left_out_with_another_come_back_before_it_is_left_out_f
     exclusions.refuse_node("pod", nodes[1], nodes)
     assert exclusions.nodes(["pod"], current) == {"n0", "n1", "n2", "n3"}
     clock.now += 10
-    assert exclusions.refuse_node("pod", nodes[3], nodes) == 20
-    assert exclusions.refuse_node("pod", nodes[0], nodes) == 10
+    assert exclusions.nodes(["pod"], current) == {"n1", "n2"}
+    assert exclusions.refuse_node("pod", nodes[3], nodes) == 40
+    assert exclusions.refuse_node("pod", nodes[0], nodes) == 60
+
+
+@pytest.mark.parametrize("zones", [1, 3])
+@pytest.mark.parametrize(("nodes", "seconds"), [(6, 2), (20, 12), (200, 2)])
+def test_the_one_node_that_suits_is_tried_within_an_hour(zones: int, nodes: int, seconds: int) -> None:
+    """kube-scheduler refuses all but the one that is chosen last; a try takes some seconds. The first ones are not tried for ever."""
+    clock = Clock()
+    exclusions, tried = Exclusions(clock), list[str]()
+    rows = [Node(f"n{number:03}", "u", labels={ZONE: f"z{number % zones}"}) for number in range(nodes)]
+    current = {node.name: node for node in rows}.get
+    while clock.now < 3600 and rows[-1].name not in tried:
+        left_out = exclusions.nodes(["pod"], current)
+        node = next((node for node in rows if node.name not in left_out), None)
+        if node is None:
+            clock.now += 1
+            continue
+        tried.append(node.name)
+        clock.now += seconds
+        exclusions.refuse_node("pod", node, rows)
+    assert rows[-1].name in tried, f"{len(tried)} tries in {clock.now:.0f} s, of {len({*tried})} nodes"
 
 
 def test_a_node_that_changed_gets_another_chance_at_once() -> None:

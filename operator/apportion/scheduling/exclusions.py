@@ -19,6 +19,10 @@ ZONE: Final = "topology.kubernetes.io/zone"
 _FIRST = 10.0
 _LONGEST = 300.0
 _LONGEST_REST = 3600.0
+_EACH = 20.0
+"""A node is left out for at least so many seconds for each other node that was refused for the pod, so that those that it has not tried get their turn meanwhile."""
+_IN_A_ROW = 2 * _FIRST
+"""Seconds within which refusals count together against the rest of a zone."""
 _DOUBLED = 64
 """Times that an exclusion doubles at most: a float cannot hold what a thousand doublings make of ten seconds."""
 
@@ -36,8 +40,8 @@ class Exclusions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._nodes: dict[str, dict[str, _Exclusion]] = {}
-        self._tried: dict[str, int] = {}
-        """How many nodes a pod was refused on while others were left out for it."""
+        self._tried: dict[str, tuple[float, int]] = {}
+        """On how many nodes that it had not tried before a pod was refused within `_IN_A_ROW`, and since when."""
         self._devices: dict[DeviceId, _Exclusion] = {}
         self._claims: dict[str, _Exclusion] = {}
         self._ends: list[float] = []
@@ -48,21 +52,25 @@ class Exclusions:
     def refuse_node(self, pod: str, node: Node, nodes: Iterable[Node] = ()) -> float:
         """Leave a node out for a pod (UID); returns for how many seconds.
 
-        What rules a node out often rules out its whole zone. So from the second refusal on `nodes` of its zone are left out
-        with it: one, then three, then seven, until the pod has tried elsewhere or no exclusion is in force any more.
+        What rules a node out often rules out its whole zone. So from the second node on that is refused `nodes` of its zone are left
+        out with it for a moment: one, then three, then seven. One that was tried before takes no others with it, so that all get their turn.
         """
         kept, now = self._nodes.setdefault(pod, {}), self._clock()
-        in_force = {name for name, each in kept.items() if each.until > now}
-        seconds = self._refuse(kept, node.name, node)
-        if node.name in in_force and kept[node.name].node == node:
-            return seconds  # the same refusal, seen again
-        tried = self._tried[pod] = self._tried.get(pod, 0) + 1 if in_force else 1
+        refused = {name for name, each in kept.items() if each.times}
+        others = _EACH * len(refused - {node.name})
+        seconds = self._refuse(kept, node.name, node, least=others)
+        if node.name in refused:
+            return seconds
+        since, tried = self._tried.get(pod, (now, 0))
+        since, tried = (since, tried + 1) if now - since < _IN_A_ROW else (now, 1)
+        self._tried[pod] = since, tried
         zone = node.labels.get(ZONE)
-        left = (each for each in nodes if each.name != node.name and each.name not in in_force)
+        in_force = {name for name, each in kept.items() if each.until > now}
+        left = (each for each in nodes if each.name not in in_force)
         alike = (each for each in left if each.labels.get(ZONE) == zone)
         for other in nsmallest(2 ** (tried - 1) - 1, alike, key=lambda each: each.name):
             before = kept.get(other.name)
-            self._begin(kept, other.name, _Exclusion(now + seconds, before.times if before else 0, other))
+            self._begin(kept, other.name, _Exclusion(now + _FIRST, before.times if before else 0, other))
         return seconds
 
     def refuse_device(self, device: DeviceId) -> float:
@@ -117,13 +125,14 @@ class Exclusions:
         node: Node | None,
         first: float = _FIRST,
         longest: float = _LONGEST,
+        least: float = 0.0,
     ) -> float:
         before = kept.get(key)
         left = before.until - self._clock() if before is not None and before.node == node else 0.0
         if left > 0:
             return left  # the same refusal, seen again
         times = before.times + 1 if before is not None else 1
-        seconds: float = min(first * 2.0 ** min(times - 1, _DOUBLED), longest)
+        seconds: float = max(min(first * 2.0 ** min(times - 1, _DOUBLED), longest), least)
         self._begin(kept, key, _Exclusion(self._clock() + seconds, times, node))
         return seconds
 
