@@ -156,6 +156,16 @@ def spread(**constraint: Json | int | str) -> Json:
     return {"topologySpreadConstraints": [own | constraint]}
 
 
+async def test_a_spread_with_an_empty_selector_counts_no_pods(unanswered: Client) -> None:
+    """So every node suits, though some have pods and another one, without room, has none (podtopologyspread, `countPodsMatchSelector`)."""
+    world = zones(n1="a", n2="a")
+    world.node("full", cpu="0", **{HOST: "full"})
+    for name, node in (("w1", "n1"), ("x1", "n1"), ("w2", "n2"), ("x2", "n2")):
+        neighbour(world, name, node)
+    own = {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    assert place(world, unanswered, {"topologySpreadConstraints": [own]}) is not None
+
+
 async def test_a_pod_that_is_being_deleted_is_not_counted_by_a_spread(unanswered: Client) -> None:
     """On a lost node it stays until somebody deletes it by force, and kube-scheduler counts it no more: who waits is asked about then."""
     world = zones(n1="a")

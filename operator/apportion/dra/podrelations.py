@@ -103,7 +103,7 @@ class PodRelations:
         """Return which pods count where this one goes, those with ports aside."""
         apart = [term.pods for term in self.anti_affinity]
         company = [self.company] if self.affinity else []
-        return (*company, *apart, *[spread.pods for spread in self.spread])
+        return (*company, *apart, *[spread.pods for spread in self.spread if spread.pods.labels])
 
     @property
     def company(self) -> PodSelection:

@@ -113,7 +113,7 @@ class Neighbours:
 
     def _spread(self, pod: Pod, spread: Spread) -> tuple[ByNode, Mapping[str, Collection[str]], int]:
         """Return the pods that a constraint counts, the nodes that count for it, by domain, and how many pods a domain may have for one more."""
-        domains, counted = self._by_value(spread.topology_key), self._placed.matching(spread.pods, pod)
+        domains, counted = self._by_value(spread.topology_key), self._counted(pod, spread)
         nodes = self._eligible(pod, spread)
         eligible = {value: [name for name in names if name in nodes] for value, names in domains.items()}
         counts = [sum(len(counted.get(name, ())) for name in names) for names in eligible.values() if names]
@@ -123,6 +123,10 @@ class Neighbours:
             eligible,
             least + spread.most_skew - spread.pods.matches(pod.namespace, pod.labels),
         )
+
+    def _counted(self, pod: Pod, spread: Spread) -> ByNode:
+        """Return the pods that a constraint counts; with an empty selector none, though the pod itself matches it (podtopologyspread, `countPodsMatchSelector`)."""
+        return self._placed.matching(spread.pods, pod) if spread.pods.labels else {}
 
     def _eligible(self, pod: Pod, spread: Spread) -> frozenset[str]:
         """Return the nodes on which pods count for a constraint; the answers for the last pod are kept."""
