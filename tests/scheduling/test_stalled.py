@@ -235,3 +235,20 @@ async def test_a_claim_that_was_given_back_waits_behind_the_others(unanswered: C
     world.clock.now += UNUSED_TIMEOUT + 1
     cycle.once()
     assert world.places() == {"kept": "n1"}
+
+
+@pytest.mark.slow
+async def test_demands_that_nothing_helps_keep_no_stalled_allocation_from_those_behind_them(
+    unanswered: Client,
+) -> None:
+    """They wait first in the queue, here for two devices of a node that has one; those behind them are asked about in turn."""
+    world, _ = hoarded()
+    old = "2025-01-01T00:00:00Z"
+    for number in range(20):
+        world.claim(f"a{number}", request("gpu", count=2), creationTimestamp=old)
+        world.pod(f"a{number}", f"a{number}")["metadata"]["creationTimestamp"] = old
+    cycle, given = world.cycle(unanswered), list[str]()
+    for _ in range(6):
+        given += await tried(cycle)
+        world.clock.now += UNUSED_TIMEOUT
+    assert "kept" in given

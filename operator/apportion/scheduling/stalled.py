@@ -9,7 +9,7 @@ its devices after as long again: a scheduler that takes the pod has to reserve t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain
+from itertools import chain, islice
 
 import structlog
 
@@ -35,8 +35,8 @@ from apportion.scheduling.waiting import WaitingDemand, claims_of, has_devices, 
 _log = structlog.get_logger()
 _PAUSE = 10.0
 """Seconds until it is looked again whether others could use an allocation."""
-_ASKED = 16
-"""How many demands are asked about a node, the first of the queue."""
+_ASKED = 8
+"""How many demands are asked about a node: the first of the queue, and as many of the others, which take turns."""
 _NODES = 8
 """How many nodes are looked at in a pass."""
 
@@ -79,6 +79,8 @@ class StalledAllocations:
         """The managed and the existing classes by which claims were looked at."""
         self._asked: dict[str, float] = {}
         """When each node was last asked about: whether others could use its stalled allocations."""
+        self._last = ""
+        """The demand (key) that was asked last of those behind the first."""
 
     def begin_anew(self) -> None:
         """Count the time from now on."""
@@ -174,17 +176,23 @@ class StalledAllocations:
         return [] if any(pod.node is not None for pod in pods) else pods
 
     def _waiting(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
-        """Return demands that were not served in this pass, without those that wait behind the others themselves."""
-        found = []
-        for demand in demands:
-            if self._is_evaluated(demand) and not any(
-                self._snapshot.allocation(claim) is not None or self._exclusions.rests(claim.uid)
-                for claim in demand.claims
-            ):
-                found.append(demand)
-                if len(found) == _ASKED:
-                    break
-        return found
+        """Return demands that were not served in this pass, without those that wait behind the others themselves: the first, and those whose turn it is."""
+        known = tuple(demands)
+        unserved = filter(self._is_unserved, known)
+        first = list(islice(unserved, _ASKED))
+        numbers = {demand.key: number for number, demand in enumerate(known)}
+        start = numbers.get(self._last, -1) + 1
+        in_turn = filter(self._is_unserved, chain(known[start:], known[:start]))
+        asked = {demand.key for demand in first}
+        others = list(islice((demand for demand in in_turn if demand.key not in asked), _ASKED))
+        self._last = others[-1].key if others else ""
+        return [*first, *others]
+
+    def _is_unserved(self, demand: WaitingDemand) -> bool:
+        return self._is_evaluated(demand) and not any(
+            self._snapshot.allocation(claim) is not None or self._exclusions.rests(claim.uid)
+            for claim in demand.claims
+        )
 
     def _wanted(self, node: str, stalled: Sequence[Claim], waiting: Sequence[WaitingDemand]) -> list[Claim]:
         """Return the stalled claims of a node (empty: of several), the longest stalled first, without whose devices one of these is served."""
