@@ -129,17 +129,34 @@ async def test_of_volumes_that_nobody_makes_a_fitting_one_has_to_be_there(
     assert place(world, unanswered) == chosen
 
 
-async def test_a_volume_claim_of_an_ephemeral_volume_is_found_by_its_name(unanswered: Client) -> None:
-    """Pod and volume name it."""
+async def test_an_ephemeral_volume_is_found_by_the_name_of_its_claim_once_that_is_its_pods(
+    unanswered: Client,
+) -> None:
+    """Pod and volume name it. One of a former pod of the same name goes first; kube-scheduler refuses every node until then."""
     world = zones(n1="a", n2="b")
+    volume(world, "a", name="former")
     volume(world, "b")
-    claim = volume_claim(world, "pv")
-    claim["metadata"] |= {"name": "c-scratch", "uid": "u"}
-    world.see(VOLUME_CLAIMS, claim)
     spec = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]}
-    world.wait_for("c", request("gpu"), spec=spec)
-    world.cycle(unanswered).once()
+    world.claim("c", request("gpu"))
+    pod = world.pod("c", "c", spec=spec)
+    owner = {"kind": "Pod", "name": "c", "controller": True}
+    volume_claim(world, "former", name="c-scratch", uid="u1", ownerReferences=[owner | {"uid": "former"}])
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+    own = owner | {"uid": pod["metadata"]["uid"]}
+    volume_claim(world, "pv", name="c-scratch", uid="u2", ownerReferences=[own])
+    cycle.once()
     assert world.places() == {"c": "n2"}
+
+
+async def test_a_pod_whose_volume_is_gone_for_good_gets_nothing(unanswered: Client) -> None:
+    """kube-scheduler refuses it as long as its claim is Lost."""
+    world = zones(n1="a")
+    volume(world, "a")
+    claim = volume_claim(world, "pv")
+    world.see(VOLUME_CLAIMS, claim | {"status": {"phase": "Lost"}})
+    assert place(world, unanswered) is None
 
 
 async def test_where_volumes_may_not_be_read_pods_are_served_all_the_same(unanswered: Client) -> None:

@@ -5,7 +5,7 @@ that of Kueue's plain pod groups (label `kueue.x-k8s.io/pod-group-name`, annotat
 `kueue.x-k8s.io/pod-group-total-count`), whose gate is removed before ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,8 @@ class Pod:
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[str, ...] = ()
     """Names of its PersistentVolumeClaims."""
+    ephemeral: frozenset[str] = frozenset()
+    """Those of them that are made for this pod alone (KEP-1698), so that one of a former pod of its name is not its own."""
     labels: Mapping[str, str] = field(default_factory=dict)
     relations: PodRelations = NO_RELATIONS
     """What it asks of the pods beside it."""
@@ -145,7 +147,8 @@ class Pod:
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
-            volumes=_volumes(metadata, spec),
+            volumes=tuple(_volumes(metadata, spec)),
+            ephemeral=frozenset(_ephemeral(metadata, spec)),
             labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
             relations=_relations(metadata, spec),
             group=GroupMembership.from_json(metadata, spec),
@@ -219,18 +222,19 @@ def _relations(metadata: Json, spec: Json) -> PodRelations:
     return NO_RELATIONS if found == NO_RELATIONS else found
 
 
-def _volumes(metadata: Json, spec: Json) -> tuple[str, ...]:
-    found = []
+def _volumes(metadata: Json, spec: Json) -> Iterator[str]:
     for path, row in reading.rows(spec, "volumes", at="spec"):
         if row.get("persistentVolumeClaim") is not None:
             at = f"{path}.persistentVolumeClaim"
-            found.append(
-                reading.text(reading.table(row, "persistentVolumeClaim", at=path), "claimName", at=at)
-            )
-        elif row.get("ephemeral") is not None:
-            # controller-manager makes its claim (KEP-1698) under this name.
-            found.append(f"{metadata['name']}-{reading.text(row, 'name', at=path)}")
-    return tuple(found)
+            yield reading.text(reading.table(row, "persistentVolumeClaim", at=path), "claimName", at=at)
+    yield from _ephemeral(metadata, spec)
+
+
+def _ephemeral(metadata: Json, spec: Json) -> Iterator[str]:
+    """Yield the names under which controller-manager makes claims for ephemeral volumes (KEP-1698)."""
+    for path, row in reading.rows(spec, "volumes", at="spec"):
+        if row.get("ephemeral") is not None:
+            yield f"{metadata['name']}-{reading.text(row, 'name', at=path)}"
 
 
 def _affinity(spec: Json) -> tuple[Term, ...] | None:

@@ -51,6 +51,10 @@ class PersistentVolumeClaim:
     """What labels of a volume must be (`spec.selector`)."""
     kind: tuple[str, str] = ("Filesystem", "")
     """`spec.volumeMode` and `spec.volumeAttributesClassName`; a volume must have the same."""
+    owner: str = ""
+    """The UID of the object that controls it: of an ephemeral volume, its pod's."""
+    lost: bool = False
+    """Whether its volume is gone for good (`status.phase: Lost`)."""
     deleting: bool = False
 
     @classmethod
@@ -72,6 +76,15 @@ class PersistentVolumeClaim:
             modes=frozenset(reading.words(spec, "accessModes", at="spec")),
             labels=label_selector(spec, "selector", at="spec") or (),
             kind=_kind(spec),
+            owner=next(
+                (
+                    reading.text(row, "uid", at=path)
+                    for path, row in reading.rows(metadata, "ownerReferences", at="metadata")
+                    if row.get("controller")
+                ),
+                "",
+            ),
+            lost=reading.table(raw, "status").get("phase") == "Lost",
             deleting=metadata.get("deletionTimestamp") is not None,
         )
 

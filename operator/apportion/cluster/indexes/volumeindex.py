@@ -126,6 +126,10 @@ class VolumeIndex:
             known = self._classes.get(claim.storage_class) if claim is not None else None
             if claim is None:
                 yield f"PersistentVolumeClaim {name} does not exist"
+            elif name in pod.ephemeral and claim.owner != pod.uid:
+                yield f"PersistentVolumeClaim {name} was not made for this pod"
+            elif claim.lost:
+                yield f"PersistentVolumeClaim {name} has lost its volume"
             elif claim.deleting:
                 yield f"PersistentVolumeClaim {name} is being deleted"
             elif claim.volume is not None:
