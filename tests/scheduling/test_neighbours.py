@@ -67,6 +67,17 @@ async def test_a_term_may_mean_pods_of_other_namespaces(
     assert place(world, unanswered, relation("podAntiAffinity", **term)) == found
 
 
+async def test_pods_of_named_namespaces_are_shunned_whichever_others_are_chosen_by_labels(
+    unanswered: Client,
+) -> None:
+    """Both count (core/v1, `PodAffinityTerm`)."""
+    world = zones(n1="a", n2="b")
+    neighbour(world, "web", "n1", namespace="others")
+    chosen = {"matchLabels": {"team": "a"}}
+    term = relation("podAntiAffinity", namespaces=["others"], namespaceSelector=chosen)
+    assert place(world, unanswered, term) == "n2"
+
+
 async def test_a_pod_is_kept_off_by_those_that_shun_it(unanswered: Client) -> None:
     """Anti-affinity counts in both directions, until the other pod ends."""
     world = zones(n1="a")

@@ -1,7 +1,7 @@
 """What a pod asks of the pods beside it: required affinity and anti-affinity, spread, host ports (core/v1).
 
-In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube-scheduler, and so is a term whose
-`namespaceSelector` names labels: namespaces are not watched.
+In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube-scheduler, and so are
+namespaces that a term chooses by their labels (`namespaceSelector`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,9 +127,9 @@ def _terms(affinity: Json, kind: str, namespace: str) -> Iterator[PodTerm]:
     for path, row in reading.rows(reading.table(affinity, kind, at="spec.affinity"), _REQUIRED, at=at):
         named = frozenset(reading.words(row, "namespaces", at=path))
         chosen = row.get("namespaceSelector")
-        if chosen:
-            continue
-        namespaces = None if chosen is not None else named or frozenset({namespace})
+        if chosen and (kind == "podAffinity" or not named):
+            continue  # of anti-affinity, pods of the namespaces that it names keep the pod off in any case
+        namespaces = None if chosen is not None and not chosen else named or frozenset({namespace})
         yield PodTerm(reading.text(row, "topologyKey", at=path), PodSelection(namespaces, _labels(row, path)))
 
 
