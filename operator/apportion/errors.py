@@ -16,6 +16,7 @@ ApportionError
 ├── NotReady             something else must happen first: try again later
 └── HardwareError        the driver said no
     ├── Busy                 a process still holds the partition
+    │   └── Occupied             programs use the device: the driver has begun nothing
     ├── NoRoom               no free place, or an unfinished partition of ours is there
     ├── Unsupported          this hardware or driver cannot do it, now or ever
     └── Lost                 the device left the bus
@@ -122,6 +123,15 @@ class HardwareError(ApportionError):
 
 class Busy(HardwareError):  # noqa: N818
     """A process still uses the partition, or the driver did not answer in time and may still act."""
+
+
+class Occupied(Busy):
+    """Programs use the device, so that the driver refused at once: nothing was begun, and nothing comes later."""
+
+    @property
+    def kind(self) -> str:
+        """As that of one that may still act: for users it is the same."""
+        return Busy.__name__
 
 
 class NoRoom(HardwareError):  # noqa: N818

@@ -207,8 +207,8 @@ class HardwareMonitor:
 
 def _foreign(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> tuple[LivePartition, ...]:
     """Return what is on the hardware without being ours."""
-    ours = {row.place: row.uuid for row in rows.values()}
-    return tuple(found for found in live if ours.get(found.place) not in ("", found.uuid))
+    ours = {row.place: row for row in rows.values()}
+    return tuple(each for each in live if each.place not in ours or not ours[each.place].may_be(each))
 
 
 def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[PartitionPlace]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from apportion.agent.devices.sharing import TimeSlice
-from apportion.agent.devices.values import PartitionPlace
+from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.errors import NotReady
 
 
@@ -19,7 +19,7 @@ class Step(StrEnum):
     """How far a partition is."""
 
     INTENT = "Intent"
-    """About to be made: what is found at its place was made by us."""
+    """About to be made: what is found at its place, and not in use, was made by us."""
     CREATED = "Created"
     READY = "Ready"
     RELEASING = "Releasing"
@@ -54,6 +54,13 @@ class PartitionRow:
     uuid: str = ""
     card_uuid: str = ""
     """UUID of the card that it lies on; "" when that was never known (a row of an older release)."""
+
+    def may_be(self, found: LivePartition) -> bool:
+        """Say whether what lies at its place is it, as far as the row knows. Without a UUID (a cut that was not answered) the place alone says so.
+
+        What is in use is not: before its UUID is written down, nobody is given it.
+        """
+        return self.uuid == found.uuid or (self.uuid == "" and found.in_use is not True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from apportion.agent.devices import models
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
-from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Occupied, Unsupported
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.fakes.nvmlprogram import run
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_undone_is_shown_as_half_made(node: Node) -> None:
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
-        (19, Busy, "In use"),
+        (19, Occupied, "In use"),
         (23, NoRoom, "Insufficient Resources"),
         (3, Unsupported, "Not Supported"),
         (4, Unsupported, "needs root, or the MIG capability files"),
@@ -218,9 +218,9 @@ def test_mig_mode_comes_with_the_first_partition_and_goes_with_the_last(node: No
 
 
 def test_mig_mode_waits_for_programs_to_leave(node: Node) -> None:
-    """The call answers IN_USE without an error; that is Busy, and nothing is cut."""
+    """The call answers IN_USE without an error; that is Occupied, and nothing is cut."""
     node.fake.occupy_gpu(0, 4711)
-    with pytest.raises(Busy, match="MIG mode cannot be switched on while programs use the GPU"):
+    with pytest.raises(Occupied, match="MIG mode cannot be switched on while programs use the GPU"):
         node.backend.create(WANTED)
     node.fake.occupy_gpu(0, 0)
     assert node.backend.create(WANTED).complete

@@ -73,9 +73,9 @@ class Backend(Protocol):
     def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition at exactly this place.
 
-        Raises NoRoom when the place or an engine is taken, Unsupported for an unknown profile, Busy when the driver
-        asks to come back, Lost when the card does not answer. A crash inside may leave a half-made partition, which
-        `partitions` then shows as not complete.
+        Raises NoRoom when the place or an engine is taken, Unsupported for an unknown profile, Occupied while programs
+        keep the card from being cut, Busy when the driver asks to come back and may make it yet, Lost when the card does not
+        answer. A crash inside may leave a half-made partition, which `partitions` then shows as not complete.
         """
 
     def destroy(self, live: LivePartition) -> None:

@@ -141,4 +141,4 @@ class DeviceWaiter:
 
 
 def _is_ours(row: PartitionRow | None, found: LivePartition) -> bool:
-    return row is not None and row.uuid in ("", found.uuid)
+    return row is not None and row.may_be(found)

@@ -148,7 +148,7 @@ class AgentContext:
         for row in self.journal.partitions_of(card):
             # A driver may not tell the template of a vNPU for a while; what is ours is neither gone nor another's then.
             untold = found.get(replace(row.place, profile=""))
-            if untold is not None and row.uuid in ("", untold.uuid):
+            if untold is not None and row.may_be(untold):
                 del found[untold.place]
                 found[row.place] = replace(untold, profile=row.place.profile)
         return found

@@ -18,7 +18,7 @@ from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import PartitionDevice, partition_device
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import Origin, Partition, Phase
-from apportion.errors import Busy, HardwareError, Lost, NoRoom, NotReady, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, NotReady, Occupied, Unsupported
 
 Live = Mapping[PartitionPlace, LivePartition]
 _log = structlog.get_logger()
@@ -108,7 +108,7 @@ async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> Par
     if row.step is Step.RELEASING:
         # Its release was begun and not finished, and it is wanted again: make it.
         row = replace(row, step=Step.INTENT)
-    if row.step is Step.INTENT:
+    if row.step is Step.INTENT and not row.uuid:
         return row
     if found is not None and found.uuid == row.uuid:
         return row
@@ -149,7 +149,7 @@ def row_from_hardware(
     there = live.get(PartitionPlace(card.name, meant.profile.name, meant.placement))
     if there is None or context.is_anothers(uid, there):
         return None
-    if uid in context.journal.interrupted():
+    if uid in context.journal.interrupted() and there.in_use is not True:
         # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
     # One that is being deleted has adopted nothing, or its status would say so.
@@ -217,6 +217,9 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
     found = live.get(row.place)
     if found is not None and context.is_anothers(row.uid, found):
         raise NoRoom(f"{row.place}: the partition of another object is there")
+    if found is not None and not row.may_be(found):
+        await _forget(context, row)
+        raise NoRoom(f"{row.place}: a partition that apportion did not make is there, and in use")
     if found is not None and not found.complete:
         _log.warning("partition.half_made", partition=row.name, place=str(row.place))
         await context.hardware.destroy(found)
@@ -226,20 +229,26 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         try:
             found = await context.hardware.create(row.place)
         except HardwareError as error:
-            if isinstance(error, Busy):
+            late = isinstance(error, Busy) and not isinstance(error, Occupied)
+            if late:
                 await asyncio.to_thread(context.begun.note_timeout, row.uid, context.clock())
             # A driver that timed out, or did not answer, may make it after all: the row says whose it is then.
-            unknown = isinstance(error, Busy | Lost) or context.may_come(row.uid)
+            unknown = late or isinstance(error, Lost) or context.may_come(row.uid)
             if not unknown and row.place not in await context.live(row.place.card):
-                # Nothing was made: a later try may take another place.
-                await asyncio.to_thread(context.journal.drop_partition, row.uid)
-                context.begun.forget(row.uid)
+                # Nothing was made: a later try may take another place, and a person this one.
+                await _forget(context, row)
             raise
         context.at("hardware.created")
     made = replace(row, step=Step.CREATED, instance=found.instance, uuid=found.uuid)
     await asyncio.to_thread(context.journal.put_partition, made)
     context.at("partition.created")
     return made
+
+
+async def _forget(context: AgentContext, row: PartitionRow) -> None:
+    """Forget what was never made."""
+    await asyncio.to_thread(context.journal.drop_partition, row.uid)
+    context.begun.forget(row.uid)
 
 
 def _wait(reason: str, message: str) -> PartitionOutcome:

@@ -80,14 +80,13 @@ def is_leaving(context: AgentContext, partition: Partition) -> bool:
 def _is_ours(context: AgentContext, row: PartitionRow, found: LivePartition, *, begun: bool) -> bool:
     """Say whether what lies at a row's place is to be removed for it; `begun`: an agent before has begun to.
 
-    Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the hardware it is what a
-    removal that broke off left: a GPU instance that has lost its compute instance.
+    Without a UUID on the hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
     """
     if context.is_anothers(row.uid, found):
         # It has the place by now, and nothing came for this one.
         return False
     rest = (begun and not found.complete) or lost_compute_instance(row, found)
-    return rest or row.uuid in ("", found.uuid)
+    return rest or row.may_be(found)
 
 
 async def remove_finalizer(context: AgentContext, partition: Partition) -> None:

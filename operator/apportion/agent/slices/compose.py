@@ -69,7 +69,7 @@ def compose(
         described = card.profile(found.profile) is not None
         if not described:
             undescribed.add(card.name)
-        if row is not None and row.uuid in ("", found.uuid):
+        if row is not None and row.may_be(found):
             if row.layout:
                 occupied.append(found.place)
                 if row.step is Step.READY:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from apportion.agent.devices.ascend import interfaces
-from apportion.errors import Busy, HardwareError, Lost, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, Occupied, Unsupported
 
 INVALID_PARAMETER: Final = -8001
 NOT_PERMITTED: Final = -8002
@@ -59,7 +59,7 @@ _KINDS: Mapping[int, type[HardwareError]] = {
     -8012: Busy,
     BUSY_OR_IN_CONTAINER: Busy,
     -8017: Busy,
-    -8020: Busy,
+    -8020: Occupied,
     -8255: Unsupported,
     MISSING: Unsupported,
 }

@@ -11,7 +11,7 @@ import structlog
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu
 from apportion.agent.devices.nvml.profiles import mig_profiles
 from apportion.agent.devices.nvml.session import HOW_TO_RESET, Session
-from apportion.errors import Busy, HardwareError, Unsupported
+from apportion.errors import HardwareError, Occupied, Unsupported
 
 _log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ class MigMode:
             self.switch(gpu, on=True)
 
     def switch(self, gpu: Gpu, *, on: bool) -> None:
-        """Switch the mode. Raises Busy while programs use the GPU, Unsupported where it takes a reset."""
+        """Switch the mode. Raises Occupied while programs use the GPU, Unsupported where it takes a reset."""
         word = "on" if on else "off"
         if gpu.architecture < HOPPER:
             raise Unsupported(
@@ -49,7 +49,7 @@ class MigMode:
         if status != pynvml.NVML_SUCCESS:
             self._take_back(gpu, on=not on)
         if status == pynvml.NVML_ERROR_IN_USE:
-            raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
+            raise Occupied(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
         if status == pynvml.NVML_ERROR_RESET_REQUIRED:
             raise Unsupported(
                 f"{gpu.name}: the driver wants a reset before MIG mode is {word}; {HOW_TO_RESET}"

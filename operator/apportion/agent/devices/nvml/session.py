@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pynvml
 
-from apportion.errors import Busy, HardwareError, Lost, NoRoom, Silent, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Occupied, Silent, Unsupported
 
 HOW_TO_RESET: Final = (
     "a reset wants no clients of the GPU, and this agent is one: it lets go of all GPUs while its Node has the label"
@@ -53,7 +53,7 @@ _nvml: Any = pynvml
 _KINDS: Mapping[int, type[HardwareError]] = {
     pynvml.NVML_ERROR_UNINITIALIZED: NoSession,
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: NoSession,
-    pynvml.NVML_ERROR_IN_USE: Busy,
+    pynvml.NVML_ERROR_IN_USE: Occupied,
     pynvml.NVML_ERROR_NOT_READY: Busy,
     pynvml.NVML_ERROR_TIMEOUT: Busy,
     pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES: NoRoom,
