@@ -15,6 +15,7 @@ from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import Step
 from apportion.errors import NotReady, Overtaken
 from testbed.eventually import eventually
+from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, OneCard, one_card
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import H100, MakeBackend
@@ -80,6 +81,32 @@ async def test_what_a_driver_may_make_yet_is_waited_for_when_its_object_goes(
         await node.work()
         assert node.items == {}
         assert await node.live() == ()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["never made", "made late"])
+async def test_a_card_is_not_given_whole_while_a_driver_may_make_a_partition_yet(
+    tmp_path: Path, make_backend: MakeBackend, *, late: bool
+) -> None:
+    """The operator gave the claim of the partition other devices, and the card to the next claim: what came then was under its containers."""
+    backend = make_backend(cards=[H100])
+    async with one_card(tmp_path, backend) as node:
+        now = [100.0]
+        node.context.clock = lambda: now[0]
+        node.context.timeouts = Timeouts(late=20.0)
+        item = node.partition("p1")
+        with failing(backend, "Busy"):
+            await node.work()
+        node.delete(item)
+        await node.work()
+        preparing = asyncio.create_task(preparer(tmp_path, node, "gpu-0").prepare(REF))
+        assert await asyncio.wait({preparing}, timeout=0.3) == (set(), {preparing})
+        if late:
+            backend.create(PLACE)
+        else:
+            now[0] += node.context.timeouts.late
+        await node.work()
+        (device,) = await preparing
+        assert (device.device, await node.live()) == ("gpu-0", ())
 
 
 @pytest.mark.slow

@@ -128,13 +128,17 @@ class DeviceWaiter:
         if all(device.admin for device in row.devices if device.device == card.name):
             return ""
         live = await self._context.live(card.name)
+        rows = self._context.journal.partitions_of(card.name)
         if not live:
+            for each in rows:
+                if self._context.may_come(each.uid):
+                    return f"{each.place}: the driver has not made it in time, and may make it yet"
             await self._context.hardware.make_whole(card.name)
             return ""
         names = ", ".join(f"{found.profile} at {found.placement.start}" for found in live.values())
         why = f"{card.name} is still cut into {names}"
-        rows = {each.place: each for each in self._context.journal.partitions_of(card.name)}
-        ours = [rows[place] for place, found in live.items() if _is_ours(rows.get(place), found)]
+        at = {each.place: each for each in rows}
+        ours = [at[place] for place, found in live.items() if _is_ours(at.get(place), found)]
         if len(ours) < len(live) or any(each.layout or self._context.users(each.uid) for each in ours):
             raise NotReady(f"ResourceClaim {row.key}: {why}")
         return why
