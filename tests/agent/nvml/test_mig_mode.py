@@ -5,6 +5,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.nvml.knownprofiles import KnownProfiles
 from apportion.agent.devices.values import UNCUT, Card, PartitionPlace, Placement
@@ -118,3 +119,54 @@ def test_a_gpu_whose_driver_names_profiles_without_mig_mode_is_whole_after_its_l
     """Programs on a whole GPU need it off."""
     node.backend.destroy(node.backend.create(WANTED))
     assert node.fake.mode(0) == (False, False)
+
+
+async def named_none(node: Node) -> Hardware:
+    """Return the cards of a node whose driver names no profiles without MIG mode, when somebody has switched that on as the log says."""
+    with node.fake.changing() as state:
+        state.gpu[0].capable = IN_MIG_MODE
+    hardware = Hardware([node.backend])
+    await hardware.discover()
+    assert hardware.cards["gpu-0"].attributes[UNCUT] == "MIGProfilesUnknown"
+    assert not await hardware.look()
+    node.fake.set_mode(0, on=True)
+    return hardware
+
+
+async def test_a_gpu_whose_mode_somebody_has_switched_on_is_taken_up(node: Node) -> None:
+    """The 535 line: pods for its parts waited until the agent was started anew, and the next claim for the whole GPU switched the mode off."""
+    hardware = await named_none(node)
+    assert await hardware.look()
+    cards = await hardware.discover()
+    assert cards["gpu-0"].profiles
+    assert UNCUT not in cards["gpu-0"].attributes
+    assert not await hardware.look()
+    assert (await hardware.create(WANTED)).complete
+
+
+async def test_what_a_person_cuts_of_a_gpu_before_it_is_taken_up_is_there(node: Node) -> None:
+    """Published as a whole GPU, it was refused to the claim that got it, and nobody was told why."""
+    hardware = await named_none(node)
+    made = NvmlBackend(node.root).create(WANTED)
+    (found,) = await hardware.partitions_of("gpu-0")
+    assert (found.place, found.uuid) == (WANTED, made.uuid)
+    with pytest.raises(Busy, match="it is cut"):
+        await hardware.make_whole("gpu-0")
+    assert node.fake.mode(0) == (True, True)
+
+
+async def test_a_gpu_that_has_no_profiles_in_mig_mode_either_causes_no_further_discovery(node: Node) -> None:
+    """Each look would be a discovery of all cards."""
+    hardware = await named_none(node)
+    for function in ("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstanceProfileInfo"):
+        node.fake.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED, times=-1, card=0)
+    cards = await hardware.discover()
+    assert cards["gpu-0"].attributes[UNCUT] == "MIGProfilesUnknown"
+    assert not await hardware.look()
+
+
+async def test_a_gpu_whose_mode_cannot_be_asked_causes_no_discovery(node: Node) -> None:
+    """That it does not answer is a question of its health."""
+    hardware = await named_none(node)
+    node.fake.fail("nvmlDeviceGetMigMode", pynvml.NVML_ERROR_GPU_IS_LOST, times=-1, card=0)
+    assert not await hardware.look()

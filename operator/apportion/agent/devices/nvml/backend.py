@@ -102,8 +102,22 @@ class NvmlBackend:
         return tuple(gpu.card for gpu in found)
 
     def incomplete(self) -> bool:
-        """Say whether a GPU that is known was not found at discovery, did not tell its links, or has joined its fabric since."""
-        return bool(self._left_out) or self._links.late or self._outdated
+        """Say whether a GPU that is known was not found at discovery, or did not tell its links or shapes and may tell them now.
+
+        So may one that has joined its fabric since, and one whose MIG mode somebody has switched on: a driver that names no shapes without it
+        does then.
+        """
+        return bool(self._left_out) or self._links.late or self._outdated or self._in_mig_mode_since()
+
+    def _in_mig_mode_since(self) -> bool:
+        """Say whether a GPU that is not cut for want of MIG mode is in it; one that does not answer is not."""
+        uncut = {
+            name: gpu
+            for name, gpu in self._gpus.items()
+            if gpu.divisible and not (gpu.migs or gpu.in_mig_mode)
+        }
+        calls = {name: partial(self._instances.mode, gpu) for name, gpu in uncut.items()}
+        return True in self._calls.ask("mode", calls).values()
 
     def edits(self, card: str) -> Edits:
         """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""

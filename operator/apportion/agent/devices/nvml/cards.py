@@ -72,11 +72,18 @@ class Gpu:
     """Every profile it can be cut into; empty when it cannot be cut as it is."""
     on_fabric: bool = False
     """Whether it belongs to an NVLink fabric, joined or not."""
+    in_mig_mode: bool = False
+    """Whether MIG mode was on when its shapes were asked for."""
 
     @property
     def name(self) -> str:
         """The card's name."""
         return self.card.name
+
+    @property
+    def divisible(self) -> bool:
+        """Whether it can be cut, as it is or in MIG mode."""
+        return bool(self.migs) or UNCUT in self.card.attributes
 
     def mig(self, profile: str) -> MigProfile | None:
         """Return the shape of this profile name, None when the GPU does not offer it."""
@@ -151,7 +158,7 @@ def _gpu(
     info = session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=name)
     memory = int(info.total) if info is not None else 0
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    migs, uncut = _mig_profiles(session, handle, uuid, name, memory, architecture, names, known)
+    migs, uncut, in_mig_mode = _mig_profiles(session, handle, uuid, name, memory, architecture, names, known)
     totals = profiles.totals(migs)
     place = _fabric(session, handle, name)
     card = Card(
@@ -170,7 +177,7 @@ def _gpu(
         profiles=tuple(mig.profile for mig in migs),
         parts_only=bool(migs) and architecture < HOPPER,
     )
-    return Gpu(card, architecture, migs, on_fabric=place is not None)
+    return Gpu(card, architecture, migs, on_fabric=place is not None, in_mig_mode=in_mig_mode)
 
 
 def _fabric(session: Session, handle: Any, name: str) -> Fabric | None:
@@ -193,30 +200,31 @@ def _mig_profiles(
     architecture: int,
     names: CardNames,
     known: KnownProfiles,
-) -> tuple[tuple[MigProfile, ...], str]:
-    """Return the shapes, and why there are none on a GPU that could be cut."""
+) -> tuple[tuple[MigProfile, ...], str, bool]:
+    """Return the shapes, why there are none on a GPU that could be cut, and whether MIG mode is on."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
     if mode is None or not memory:
-        return (), ""
+        return (), "", False
+    on = bool(mode[0])
     virtual = session.ask("nvmlDeviceGetVirtualizationMode", handle, none_on=NOT_OFFERED, about=name)
     if virtual == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU:
         # What it is of the physical GPU is decided on its host (NVIDIA's DRA driver refuses such guests altogether).
-        return (), "VirtualGPU"
-    if not mode[0] and architecture < HOPPER:
+        return (), "VirtualGPU", on
+    if not on and architecture < HOPPER:
         # Profiles that need a reset first are not offered: the agent could not cut them on demand.
         _log.warning(
             "nvml.mig_needs_reset", card=name, hint=f"nvidia-smi -mig 1, then a reset; {HOW_TO_RESET}"
         )
-        return (), "MIGModeNeedsReset"
+        return (), "MIGModeNeedsReset", on
     found = profiles.mig_profiles(session, handle, memory, names.profiles(uuid), name)
     driver = text(session.call("nvmlSystemGetDriverVersion"))
-    if found and mode[0]:
+    if found and on:
         known.put(uuid, driver, found)
     # Drivers of the 535 line report no profiles while MIG mode is off.
     found = found or known.get(uuid, driver)
     if not found:
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
-    return found, "" if found else "MIGProfilesUnknown"
+    return found, "" if found else "MIGProfilesUnknown", on
 
 
 def _attributes(session: Session, handle: Any, name: str, architecture: int) -> dict[str, Scalar]:

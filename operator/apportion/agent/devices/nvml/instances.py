@@ -12,7 +12,7 @@ from typing import Any, Final
 import pynvml
 
 from apportion.agent.devices.nvml.cards import Gpu
-from apportion.agent.devices.nvml.profiles import MigProfile
+from apportion.agent.devices.nvml.profiles import MigProfile, mig_profiles
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NOT_THERE, Session, text
 from apportion.agent.devices.values import Placement
 from apportion.errors import HardwareError, Unsupported
@@ -59,9 +59,12 @@ class Instances:
 
     def of(self, gpu: Gpu, migs: tuple[MigProfile, ...] | None = None) -> tuple[Instance, ...]:
         """List what exists, of some shapes only if they are given; nothing while MIG mode is off."""
-        if not gpu.migs or not self.mode(gpu):
+        if not gpu.divisible or not self.mode(gpu):
             return ()
-        found = [one for mig in migs or gpu.migs for one in self._of_profile(gpu, mig)]
+        handle, memory = self._handle(gpu), gpu.card.capacity["memory"]
+        # The driver may have named no shapes when the GPU was looked at: in MIG mode it does.
+        migs = migs or gpu.migs or mig_profiles(self._session, handle, memory, {}, gpu.name)
+        found = [one for mig in migs for one in self._of_profile(gpu, mig)]
         return tuple(sorted(found, key=lambda one: (one.placement, one.id)))
 
     def mode(self, gpu: Gpu) -> bool:
