@@ -13,7 +13,7 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from apportion.agent.journal import cards, networks, rows, sharing
 from apportion.agent.journal.file import UNREADABLE, is_broken, open_file
 from apportion.agent.journal.known import Known
 from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow
-from apportion.errors import BrokenInput, NotReady
+from apportion.errors import NotReady
 
 T = TypeVar("T")
 _TABLES = (rows.partitions, rows.claims, sharing.every, networks.rows)
@@ -80,8 +80,13 @@ class Journal:
     def drop_partition(self, uid: str) -> None:
         """Forget a partition: it is gone from the hardware, or was never begun."""
         with self._transaction() as db:
-            db.execute("DELETE FROM partitions WHERE uid=?", (uid,))
-            cards.drop(db, uid)
+            rows.drop_partition(db, uid)
+
+    def hand_over(self, former: str, row: PartitionRow) -> None:
+        """Write a partition for another Partition than its `former` one (UID), with what claims have prepared of it."""
+        with self._transaction() as db:
+            rows.hand_over(db, former, row)
+            db.execute("DELETE FROM interrupted WHERE uid=?", (row.uid,))
 
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
@@ -281,20 +286,3 @@ class Journal:
             f"the journal {self._path} is broken: {why}; the agent ends, and the next one sets it aside"
         )
         return NotReady(self.broken)
-
-
-def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...], Mapping[str, str]]:
-    """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
-
-    Returns partitions, claims, and the UUIDs of cards by their names.
-
-    Raises BrokenInput when it cannot be read.
-    """
-    if not path.exists():
-        return {}, (), {}
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-            db.row_factory = sqlite3.Row
-            return rows.partitions(db), rows.claims(db), cards.names(db)
-    except (sqlite3.DatabaseError, *UNREADABLE) as error:
-        raise BrokenInput(f"the journal {path} cannot be read: {error}") from None

@@ -6,7 +6,7 @@ In: a connection, inside a transaction for writes; values of `agent.rows`. Out: 
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from apportion.agent.devices.names import profile_place
@@ -84,6 +84,25 @@ def put_partition(db: sqlite3.Connection, row: PartitionRow) -> None:
         ),
     )
     cards.put(db, row.uid, {row.place.card: row.card_uuid})
+
+
+def drop_partition(db: sqlite3.Connection, uid: str) -> None:
+    """Forget a partition, with what is noted of its card."""
+    db.execute("DELETE FROM partitions WHERE uid=?", (uid,))
+    cards.drop(db, uid)
+
+
+def hand_over(db: sqlite3.Connection, former: str, row: PartitionRow) -> None:
+    """Write a partition in place of that of another UID, also in what claims have prepared."""
+    drop_partition(db, former)
+    put_partition(db, row)
+    for each in claims(db):
+        devices = tuple(
+            replace(device, partition=row.uid) if device.partition == former else device
+            for device in each.devices
+        )
+        if devices != each.devices:
+            put_claim(db, replace(each, devices=devices))
 
 
 def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:

@@ -105,7 +105,8 @@ def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice
         return f"device {device.device} is not cut; a claim with admin access has what others have, and nothing is cut for it"
     if partition is None:
         return f"no Partition object for device {device.device} is there yet"
-    if is_deleting(partition):
+    # What the claim has bound stays until it is unprepared, also when somebody deletes the object: its containers use it.
+    if is_deleting(partition) and device.partition != partition.metadata.uid:
         return f"partition {partition.metadata.name} is being removed"
     if partition.spec.origin is Origin.LAYOUT or device.admin:
         return ""

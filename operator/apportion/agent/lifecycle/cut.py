@@ -13,6 +13,7 @@ import structlog
 from apportion.agent.devices.values import Card, LivePartition, PartitionPlace, Placement
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import is_deleting, layout_of
+from apportion.agent.lifecycle.handover import handed_over
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import PartitionDevice, partition_device
@@ -41,11 +42,11 @@ async def cut(
     if asked is not None and place is not None and (asked.start, asked.size) != (place.start, place.size):
         why = f"{spec.device} lies at {place.start}, not at {asked.start}"
         return PartitionOutcome(Phase.FAILED, "UnknownDevice", why)
-    row = context.journal.partition(partition.metadata.uid)
-    elsewhere = row is not None and on_another_card(row, card)
-    if elsewhere:
-        return PartitionOutcome(Phase.FAILED, "Lost", elsewhere, retry=True)
     try:
+        row = context.journal.partition(partition.metadata.uid) or await handed_over(context, partition)
+        elsewhere = row is not None and on_another_card(row, card)
+        if elsewhere:
+            return PartitionOutcome(Phase.FAILED, "Lost", elsewhere, retry=True)
         if row is not None:
             row = await _verified(context, row, live)
         else:
