@@ -1,8 +1,8 @@
 """BegunCuts: the partitions that are being cut, written down a second time for the case that the journal is lost.
 
-In: UIDs of Partitions, before the driver is called for them, when it timed out, and once their status names what was made. Out: the same
-after a crash. One file each, in a folder that a reboot empties; it is empty unless the driver timed out. Without it nobody could tell what
-a killed agent was making from what a person made: its object says nothing of it yet.
+In: UIDs of Partitions and their places, before the driver is called for them, when it timed out, and once their status names what was made.
+Out: the same after a crash. One file each, in a folder that a reboot empties. Without it nobody could tell what a killed agent was making
+from what a person made: its object says nothing of it yet, and of a vNPU not even where it is.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 import structlog
 
+from apportion.agent.devices.values import Placement
 from apportion.errors import NotReady
 
 BEGUN: Final = "cuts"
@@ -29,12 +30,13 @@ class BegunCuts:
         self._timed_out: dict[str, float] = {}
         """When the driver timed out, or this agent learnt that it has, by UID."""
 
-    def note(self, uid: str) -> None:
-        """Write down that a partition is about to be cut. Raises NotReady when that is impossible."""
+    def note(self, uid: str, placement: Placement) -> None:
+        """Write down that a partition is about to be cut, and where. Raises NotReady when that is impossible."""
         file = self._file(uid)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            file.touch()
+            if self.placement(uid) != placement:
+                file.write_text(f"{placement.start} {placement.size}\n", encoding="utf-8")
         except OSError as error:
             raise NotReady(f"{file} cannot be written: {error}") from None
         self._own.add(uid)
@@ -42,8 +44,11 @@ class BegunCuts:
     def note_timeout(self, uid: str, now: float) -> None:
         """Write down that the driver timed out for a partition that was noted. On a full disk no other agent learns it."""
         self._timed_out[uid] = now
+        file = self._file(uid)
         try:
-            self._file(uid).write_text(_TIMED_OUT, encoding="utf-8")
+            if not _timed_out(file):
+                with file.open("a", encoding="utf-8") as text:
+                    text.write(_TIMED_OUT)
         except OSError as error:
             _log.warning("partition.timeout_not_noted", uid=uid, error=str(error))
 
@@ -53,6 +58,14 @@ class BegunCuts:
             self._own.add(uid)
             self._timed_out[uid] = now
         return uid in self._timed_out and now < self._timed_out[uid] + seconds
+
+    def placement(self, uid: str) -> Placement | None:
+        """Return where a partition was about to be cut; None: that is not known."""
+        try:
+            start, size = self._file(uid).read_text(encoding="utf-8").splitlines()[0].split()
+            return Placement(int(start), int(size))
+        except (OSError, IndexError, ValueError):
+            return None
 
     def forget(self, uid: str) -> None:
         """Forget a partition: its status names it, or it is gone."""
@@ -74,6 +87,6 @@ class BegunCuts:
 
 def _timed_out(file: Path) -> bool:
     try:
-        return file.read_text(encoding="utf-8") == _TIMED_OUT
+        return file.read_text(encoding="utf-8").endswith(_TIMED_OUT)
     except OSError:
         return False

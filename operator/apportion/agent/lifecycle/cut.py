@@ -145,12 +145,14 @@ def row_from_hardware(
         if uuid and found.uuid == uuid and not context.is_anothers(uid, found):
             return _row(partition, card, found, Step.CREATED)
     meant = partition_device(card, partition.spec.device)
-    if meant is None or meant.placement is None:
+    if meant is None:
         return None
-    there = live.get(PartitionPlace(card.name, meant.profile.name, meant.placement))
+    interrupted = uid in context.journal.interrupted()
+    placement = meant.placement or (context.begun.placement(uid) if interrupted else None)
+    there = live.get(PartitionPlace(card.name, meant.profile.name, placement)) if placement else None
     if there is None or context.is_anothers(uid, there):
         return None
-    if uid in context.journal.interrupted() and there.in_use is not True:
+    if interrupted and there.in_use is not True:
         # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
     # One that is being deleted has adopted nothing, or its status would say so.
@@ -226,7 +228,7 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
         await context.hardware.destroy(found)
         found = None
     if found is None:
-        await asyncio.to_thread(context.begun.note, row.uid)
+        await asyncio.to_thread(context.begun.note, row.uid, row.place.placement)
         try:
             found = await context.hardware.create(row.place)
         except HardwareError as error:
