@@ -98,24 +98,25 @@ def test_only_files_of_our_name_and_kind_count_as_ours(tmp_path: Path) -> None:
 
 
 def test_a_file_that_gives_containers_something_else_does_not_show_the_edits(tmp_path: Path) -> None:
-    """Another number, a mount or hook less, a device less, or a content that nobody can read."""
+    """Another number, another device of that number, a mount or hook less, a device less, or a content that nobody can read."""
     folder, uid = CdiFolder(tmp_path), str(uuid.uuid4())
     node, mount = DeviceNode("/dev/nvidia0", major=195, minor=0), Mount("/lib/a", "/lib/a")
     hook = Hook("/usr/bin/h", ("h", "links"))
     now = Edits(nodes=(node,), mounts=(mount,), hooks=(hook,))
-    folder.write(DRIVER, uid, [injection("gpu-0", edits=now)])
-    here, elsewhere = (device_id(DRIVER, uid, name) for name in ("gpu-0", "gpu-1"))
-    assert folder.shows(DRIVER, uid, {here: now})
-    assert folder.shows(DRIVER, uid, {})
+    here, beside = injection("gpu-0", edits=now), injection("gpu-1")
+    folder.write(DRIVER, uid, [here, beside])
+    assert folder.shows(DRIVER, uid, [here, beside])
+    assert folder.shows(DRIVER, uid, [])
     for other in (
         replace(now, nodes=(replace(node, minor=1),)),
         replace(now, nodes=()),
         replace(now, mounts=(mount, Mount("/lib/b", "/lib/b"))),
         replace(now, hooks=(replace(hook, path="/usr/local/bin/h"),)),
     ):
-        assert not folder.shows(DRIVER, uid, {here: other})
-    assert not folder.shows(DRIVER, uid, {elsewhere: now})
+        assert not folder.shows(DRIVER, uid, [replace(here, edits=other)])
+    assert not folder.shows(DRIVER, uid, [replace(here, uuid="MIG-anew"), beside])
+    assert not folder.shows(DRIVER, uid, [replace(here, device="gpu-2")])
     path = folder.path(DRIVER, uid)
     for text in ('{"kind": "%s/claim"}', '{"kind": "%s/claim", "devices": [1], "containerEdits": {}}', "{"):
         path.write_text(text.replace("%s", DRIVER))
-        assert not folder.shows(DRIVER, uid, {})
+        assert not folder.shows(DRIVER, uid, [])

@@ -14,7 +14,7 @@ A container finds its devices by
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,23 +67,27 @@ class CdiFolder:
         """Say whether the claim's file is there and can be read."""
         return _kind(self.path(driver, claim)) == f"{driver}/claim"
 
-    def shows(self, driver: str, claim: str, edits: Mapping[str, Edits]) -> bool:
-        """Say whether the claim's file is there and gives containers these edits, by CDI id; others are not looked at."""
+    def shows(self, driver: str, claim: str, injections: Iterable[Injection]) -> bool:
+        """Say whether the claim's file is there and gives containers these devices: their UUIDs, nodes, mounts and hooks."""
         raw = files.read_json(self.path(driver, claim))
         if raw.get("kind") != f"{driver}/claim":
             return False
         try:
-            nodes = {row["name"]: row["containerEdits"].get("deviceNodes", []) for row in raw["devices"]}
+            own = {row["name"]: row["containerEdits"] for row in raw["devices"]}
             shared = dict(raw["containerEdits"])
         except (AttributeError, KeyError, TypeError, ValueError):
             # Somebody changed it by hand.
             return False
-        return all(
-            nodes.get(device.partition("=")[2]) == [_node(node) for node in wanted.nodes]
-            and all(_mount(mount) in shared.get("mounts", ()) for mount in wanted.mounts)
-            and all(_hook(hook) in shared.get("hooks", ()) for hook in wanted.hooks)
-            for device, wanted in edits.items()
-        )
+        for row in injections:
+            there = own.get(_name(claim, row.device, row.share), {})
+            if not (
+                row.uuid in _uuids(there)
+                and there.get("deviceNodes", []) == [_node(node) for node in row.edits.nodes]
+                and all(_mount(mount) in shared.get("mounts", ()) for mount in row.edits.mounts)
+                and all(_hook(hook) in shared.get("hooks", ()) for hook in row.edits.hooks)
+            ):
+                return False
+        return True
 
     def mentions(self, path: str) -> bool:
         """Say whether containers get something below a path of the host by a file of this folder; unreadable ones count."""
@@ -171,6 +175,16 @@ def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
     if row.own:
         edits["mounts"] = [_mount(mount) for mount in row.own]
     return edits
+
+
+def _uuids(edits: Json) -> set[str]:
+    """Return what the variables of a device name, by UUID, of it and of others that serve its requests."""
+    values = (
+        value
+        for name, _, value in (str(each).partition("=") for each in edits.get("env", ()))
+        if name.endswith("_UUID")
+    )
+    return {uuid for value in values for uuid in value.split(",")}
 
 
 def _environment(values: dict[str, str]) -> list[str]:

@@ -65,8 +65,8 @@ class HardwareMonitor:
         self._before: tuple[object, object] | None = None
         self._foreign: tuple[LivePartition, ...] | None = None
         """Partitions that are not ours, as last seen."""
-        self._edits: dict[str | PartitionPlace, Edits] = {}
-        """What containers needed at the last poll, by whole card in use and by partition."""
+        self._edits: dict[str | PartitionPlace, tuple[str, Edits]] = {}
+        """What containers needed at the last poll, by whole card in use and by partition, which may be another one (UUID) with the same needs."""
         self._files_due: set[str] = set()
         """Cards whose claims' files are to be compared."""
         self._some_due = asyncio.Event()
@@ -163,8 +163,10 @@ class HardwareMonitor:
         """Have files renewed of claims whose card came into use, or has other device numbers or driver files by now."""
         claims = self._context.journal.claims()
         used = {device.card for row in claims for device in row.devices if device.device == device.card}
-        now: dict[str | PartitionPlace, Edits] = {found.place: found.edits for found in live}
-        now.update(await self._whole_edits(used))
+        now: dict[str | PartitionPlace, tuple[str, Edits]] = {
+            found.place: (found.uuid, found.edits) for found in live
+        }
+        now |= {card: ("", edits) for card, edits in (await self._whole_edits(used)).items()}
         changed = {key for key, edits in now.items() if self._edits.get(key) != edits}
         # A card that does not answer now is compared with what it was when it answers.
         self._edits = {

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from apportion.agent.cdi import Injection
-from apportion.agent.devices.values import Card, Edits, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import cut_state, why_unusable
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, PartitionRow, Step
@@ -57,11 +57,7 @@ class DeviceWaiter:
         if why:
             return "", None, why
         # Asked after the mode was switched: that may have given the card another device number.
-        edits = await self._context.hardware.edits(card.name)
-        found = Injection(
-            device.device, device.requests, card.uuid, partition=False, edits=edits, share=device.share
-        )
-        return "", found, ""
+        return "", await self._card(device), ""
 
     async def _part(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
         """Return the UID of a partition's object, "" for none, and the partition once it is cut; else the reason why not."""
@@ -73,24 +69,32 @@ class DeviceWaiter:
         live, why = await self._live(partition)
         if live is None:
             return uid, None, why
-        return uid, Injection(device.device, device.requests, live.uuid, partition=True, edits=live.edits), ""
+        return uid, _part(device, live), ""
 
-    async def edits(self, row: ClaimRow, live: Mapping[PartitionPlace, LivePartition]) -> dict[str, Edits]:
-        """Return what containers need now by CDI id of a prepared claim's device; one that cannot be asked is left out.
+    async def now(self, row: ClaimRow, live: Mapping[PartitionPlace, LivePartition]) -> list[Injection]:
+        """Return a prepared claim's devices as containers need them now; one that cannot be asked is left out.
 
         `live` is what was just seen on the hardware.
         """
-        found: dict[str, Edits] = {}
+        found: list[Injection] = []
         for device in row.devices:
             if device.device == device.card:
                 with suppress(HardwareError):
-                    found[device.cdi] = await self._context.hardware.edits(device.card)
+                    found.append(await self._card(device))
                 continue
             part = self._context.journal.partition(device.partition)
             there = live.get(part.place) if part is not None else None
             if part is not None and there is not None and there.uuid == part.uuid:
-                found[device.cdi] = there.edits
+                found.append(_part(device, there))
         return found
+
+    async def _card(self, device: ClaimDevice) -> Injection:
+        """Return a whole card as it is now. Raises HardwareError."""
+        edits = await self._context.hardware.edits(device.card)
+        uuid = self._context.hardware.cards[device.card].uuid
+        return Injection(
+            device.device, device.requests, uuid, partition=False, edits=edits, share=device.share
+        )
 
     async def _bind(self, row: ClaimRow, device: ClaimDevice, uid: str) -> ClaimDevice:
         """Write into the journal which Partition (UID) the claim's device is."""
@@ -142,6 +146,10 @@ class DeviceWaiter:
         if len(ours) < len(live) or any(each.layout or self._context.users(each.uid) for each in ours):
             raise NotReady(f"ResourceClaim {row.key}: {why}")
         return why
+
+
+def _part(device: ClaimDevice, live: LivePartition) -> Injection:
+    return Injection(device.device, device.requests, live.uuid, partition=True, edits=live.edits)
 
 
 def _is_ours(row: PartitionRow | None, found: LivePartition) -> bool:

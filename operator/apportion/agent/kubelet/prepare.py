@@ -120,7 +120,7 @@ class Preparer:
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is not ClaimStep.PREPARED:
                 return False
-            if self._cdi.shows(self.driver, ref.uid, await self._waiter.edits(row, live)):
+            if self._cdi.shows(self.driver, ref.uid, await self._waiter.now(row, live)):
                 return False
             claim = await self._claims(ref)
             if claim is None or claim.allocation is None:

@@ -40,8 +40,9 @@ async def recover_claims(
     """Write rows for claims of which only files exist; returns how many. Raises NotReady when a row cannot be written.
 
     Called before workers start. After a reboot nothing is recovered: no container survived it. A row has all devices that the files name,
-    on the cards that had these names then, and a card that does not answer, or is not there, is not gone. Only files of which each device is
-    a partition that is not on its card are left for `remove_orphans`: no container can use it.
+    on the cards that had these names then, and a card that does not answer, or is not there, is not gone. Only files of a claim
+    that the API does not confirm, of which each device is a partition that is not on its card, are left for `remove_orphans`: no container
+    can use it. A claim that it confirms has a partition that is made anew, or is about to be.
 
     Those that the API confirms come first. Two prepared claims have one device where one of them looks at it with admin access, and only
     the API says which one: where it says so of neither, both hold it.
@@ -59,7 +60,7 @@ async def recover_claims(
     for uid in lost:
         files = metadata.read(uid)
         devices = named_devices(files)
-        if not any(map(hardware.may_have, devices)):
+        if not devices:
             continue
         about = files[0]["metadata"]
         found = tuple(_device(context, device, uid, driver) for device in devices)
@@ -67,7 +68,7 @@ async def recover_claims(
         allocated = await _allocated(context, row, node)
         if allocated is not None:
             confirmed.append(replace(row, devices=allocated))
-        else:
+        elif any(map(hardware.may_have, devices)):
             others.append(row)
     rows = [*confirmed, *(_as_looking(row, confirmed) for row in others)]
     for row in rows:
