@@ -128,9 +128,7 @@ def _open(
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    db.row_factory = sqlite3.Row
-    # sqlite3 calls text that cannot be decoded an error of the operation.
-    db.text_factory = bytes.decode
+    _read_as_rows(db)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     # quick_check does not look at indexes, and a broken one would end every agent anew. A journal is small.
@@ -138,6 +136,25 @@ def _prepare(db: sqlite3.Connection) -> None:
     if found != "ok":
         raise _BrokenFile(found)
     _migrate(db)
+
+
+def open_to_read(path: Path, patience: float) -> sqlite3.Connection:
+    """Open a journal that is there, for reading only. Raises sqlite3.Error."""
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    _read_as_rows(db)
+    return db
+
+
+def _read_as_rows(db: sqlite3.Connection) -> None:
+    db.row_factory = sqlite3.Row
+    # sqlite3 calls text that cannot be decoded an error of the operation.
+    db.text_factory = bytes.decode
 
 
 def _set_aside(path: Path) -> Path | None:

@@ -43,15 +43,18 @@ class Journal:
         self.broken = ""
         """Why the file is broken, "" as long as that was not seen: then every call raises, and the process has to end."""
         self._db = open_file(path, _TABLES, patience)
-        self._known = Known()
         try:
             self.rebooted = self._note_boot(boot_id)
-        except BaseException:
+            self._known = Known(path, patience)
+        except BaseException as error:
             self._db.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._refusal(error, "read") from None
             raise
 
     def close(self) -> None:
         """Close the file."""
+        self._known.close()
         with self._lock:
             self._db.close()
 
@@ -248,16 +251,17 @@ class Journal:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._db
-            except sqlite3.DatabaseError as error:
-                raise self._refusal(error, "read") from None
-            except UNREADABLE as error:
-                raise self._broke(f"a row cannot be read: {error!r}") from None
+        try:
+            with self._known.reading() as db:
+                yield db
+        except sqlite3.DatabaseError as error:
+            raise self._refusal(error, "read") from None
+        except UNREADABLE as error:
+            raise self._broke(f"a row cannot be read: {error!r}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """For threads: it waits for the other writers, and for the disk."""
         with self._lock:
             try:
                 # IMMEDIATE takes the write lock at once, so that check and write see the same file.

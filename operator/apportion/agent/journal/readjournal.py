@@ -1,6 +1,6 @@
-"""Read a journal beside the agent that keeps it.
+"""Reads a journal for a person, beside the agent that keeps it.
 
-In: a path. Out: what is in it; nothing is changed.
+In: a file. Out: its rows, or a BrokenInput that says why they cannot be read.
 """
 
 import sqlite3
@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from apportion.agent.journal import cards, rows
-from apportion.agent.journal.file import UNREADABLE
+from apportion.agent.journal.file import UNREADABLE, open_to_read
 from apportion.agent.rows import ClaimRow, PartitionRow
 from apportion.errors import BrokenInput
 
@@ -24,8 +24,7 @@ def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, .
     if not path.exists():
         return {}, (), {}
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-            db.row_factory = sqlite3.Row
+        with closing(open_to_read(path, 10.0)) as db:
             return rows.partitions(db), rows.claims(db), cards.names(db)
     except (sqlite3.DatabaseError, *UNREADABLE) as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
