@@ -13,7 +13,7 @@ from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import Step
-from apportion.errors import NotReady, Overtaken
+from apportion.errors import NotReady
 from testbed.eventually import eventually
 from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import DEVICE, LAYOUT, PLACE, OneCard, one_card
@@ -229,10 +229,9 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
         node.context.at = at
         node.context.timeouts = Timeouts(room=0.0)
         worker = CardWorker(node.context, "gpu-0")
-        with failing(backend, "NoRoom"), pytest.raises(Overtaken):
-            await worker.round()
+        with failing(backend, "NoRoom"):
+            assert await worker.round() == node.context.timeouts.first_retry
         assert node.status(item) == {}
-        worker.wake()
         await worker.round()
         status = node.status(item)
         assert (status["phase"], status["observedGeneration"]) == ("Ready", 2)

@@ -5,7 +5,7 @@ first it removes, then it creates.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,18 +21,13 @@ from apportion.agent.lifecycle.waits import Wait, holder_of
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import ApportionError, HardwareError, Lost, NotReady, Overtaken
+from apportion.errors import ApiError, ApportionError, HardwareError, Lost, NotReady, Overtaken, Unreachable
 
 _LONGEST = 60.0
 """Seconds after which a round is made without a wake-up: people change partitions on the node."""
 _UNSEEN: Final = frozenset({"Lost", "NoJournal"})
 """Reasons for which nobody knows what is on the card, or can write it down."""
 _log = structlog.get_logger()
-
-
-def _shows(live: Mapping[PartitionPlace, LivePartition], row: PartitionRow) -> bool:
-    found = live.get(row.place)
-    return found is not None and found.uuid == row.uuid
 
 
 class CardWorker:
@@ -74,10 +69,6 @@ class CardWorker:
             self._wakeup.clear()
             try:
                 pause = await self.round()
-            except Overtaken:
-                self._everything = True
-                # The newer version comes with its event; if it came already, look again at once.
-                pause = self._context.timeouts.first_retry
             except ApportionError as error:
                 self._everything = True
                 _log.warning("card.round_failed", card=self.card, error=str(error))
@@ -88,8 +79,7 @@ class CardWorker:
         context = self._context
         everything, some = self._everything, self._some
         self._everything, self._some = False, set()
-        due: list[float] = []
-        self._live = None
+        self._live, due = None, list[float]()
         unseen = await self._recover_rows()
         for row in context.journal.partitions_of(self.card):
             if not everything and row.uid not in some:
@@ -100,18 +90,12 @@ class CardWorker:
         for uid, partition in context.desired.of(self.card).items():
             if not everything and uid not in some:
                 continue
-            if is_deleting(partition):
-                if uid in unseen or await self._may_be_there(partition):
-                    due.append(self._pause(uid))
-                elif context.journal.partition(uid) is None:
-                    await remove_finalizer(context, partition)
-            else:
-                due += await self._apart(uid, self._create_or_keep(partition))
-        self._waits = {
-            uid: wait
-            for uid, wait in self._waits.items()
-            if context.desired.get(uid) is not None or context.journal.partition(uid) is not None
-        }
+            leaving = is_deleting(partition)
+            work = self._let_go(partition, unseen) if leaving else self._create_or_keep(partition)
+            due += await self._apart(uid, work)
+        for uid in tuple(self._waits):
+            if context.desired.get(uid) is None and context.journal.partition(uid) is None:
+                del self._waits[uid]
         for device in [device for device in context.unsupported if not context.desired.of_device(device)]:
             # No Partition asks for it any more; the next one may try again.
             context.unsupported.discard(device)
@@ -123,11 +107,17 @@ class CardWorker:
         return min(due, default=None)
 
     async def _apart(self, uid: str, work: Coroutine[Any, Any, list[float]]) -> list[float]:
-        """Do something about one partition; that the hardware cannot be asked about it holds up no other one, whose holder may go elsewhere."""
+        """Do something about one partition. No other one, whose holder may go elsewhere, is held up by hardware that cannot be asked about it, or a server that refuses its object."""
         try:
             return await work
-        except HardwareError as error:
-            _log.warning("partition.unseen", card=self.card, uid=uid, error=str(error))
+        except Overtaken:
+            # The newer version comes with its event; if it came already, look again at once.
+            self._some.add(uid)
+            return [self._context.timeouts.first_retry]
+        except Unreachable:
+            raise
+        except (HardwareError, ApiError) as error:
+            _log.warning("partition.not_kept", card=self.card, uid=uid, error=str(error))
             return [self._pause(uid)]
 
     async def _recover_rows(self) -> set[str]:
@@ -162,6 +152,15 @@ class CardWorker:
         except Lost:
             return True
         return False
+
+    async def _let_go(self, partition: Partition, unseen: Collection[str]) -> list[float]:
+        """Let the object of a partition go that has no row, unless there may be something of it, as of the `unseen` ones (UIDs)."""
+        uid = partition.metadata.uid
+        if uid in unseen or await self._may_be_there(partition):
+            return [self._pause(uid)]
+        if self._context.journal.partition(uid) is None:
+            await remove_finalizer(self._context, partition)
+        return []
 
     async def _exists_in_api(self, row: PartitionRow) -> bool:
         """Ask the API for a Partition that our watch has not seen; another agent may have seen it first."""
@@ -261,9 +260,11 @@ class CardWorker:
 
         A look takes several driver calls for each partition. An agent that removes one says so in the row first. Raises Lost.
         """
-        if self._live is None or row is None or row.step is not Step.READY or not _shows(self._live, row):
-            self._live = await self._context.live(self.card)
-        return self._live
+        known = self._live or {}
+        there = known.get(row.place) if row is not None and row.step is Step.READY else None
+        if row is None or there is None or there.uuid != row.uuid:
+            known = self._live = await self._context.live(self.card)
+        return known
 
     def _may_wait(self, partition: Partition) -> bool:
         """Say whether to wait for room: another partition is about to go, or the timeout for room has not ended."""
