@@ -91,7 +91,7 @@ class PartitionController:
         worst: Phase | None = None
         devices, ours = self._snapshot.devices, self._snapshot.drivers
         for result in claim.allocation.results if claim.allocation else ():
-            partition = devices.partition(result.device)
+            partition = devices.partition(result.device, claim.uid)
             if partition is None:
                 part = devices.published_partition(result.device)
                 if part is not None and result.device.driver in ours:

@@ -14,7 +14,7 @@ import structlog
 
 from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
-from apportion.cluster.indexes.deviceindex import card_of, device_of
+from apportion.cluster.indexes.deviceindex import card_of, device_of, first_of
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -107,9 +107,17 @@ class DynamicPartitions:
     def _look(self, where: DeviceId, snapshot: Snapshot) -> Iterator[Action]:
         """Yield what claims want of one card, and what its idle partitions are in the way of."""
         devices = snapshot.devices
-        live = {device_of(p): p for p in devices.partitions_on(where).values() if not is_static(p)}
+        found: dict[DeviceId, list[Partition]] = {}
+        for partition in devices.partitions_on(where).values():
+            if not is_static(partition):
+                found.setdefault(device_of(partition), []).append(partition)
         parts = (part.device.id for part in devices.published_partitions(where).values())
-        wanted = {device: claim for device in {where, *parts, *live} if (claim := _holder(device, snapshot))}
+        wanted = {device: claim for device in {where, *parts, *found} if (claim := _holder(device, snapshot))}
+        live = {
+            device: first
+            for device, several in found.items()
+            if (first := first_of(several, wanted[device].uid if device in wanted else ""))
+        }
         for device, claim in sorted(wanted.items()):
             yield from _for_claim(device, claim, live.get(device), snapshot)
         before = self._holders.pop(where, {})

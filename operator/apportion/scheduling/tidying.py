@@ -79,6 +79,9 @@ class Tidying:
             # What a layout has is cut for nobody, and failed for each claim that got it.
             of_layout = holder is not None and holder.kind is HolderKind.LAYOUT
             for claim in self._snapshot.claims_of(self._snapshot.claim_index.holders(device)):
+                if self._snapshot.devices.partition(device, claim.uid) is not partition:
+                    # It is a further one for the device; the claim has another one.
+                    continue
                 own = holder is not None and holder.uid == claim.uid
                 if not (own or of_layout) or is_taken_up(claim, self._snapshot):
                     continue

@@ -5,7 +5,7 @@ without going through all slices or all Partitions.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from apportion.allocator.changelog import ChangeLog
@@ -39,7 +39,8 @@ class DeviceIndex:
         """Devices that a slice seen later has, too, as other slices (UIDs) have them: while a pool is published anew."""
         self._published: dict[DeviceId, dict[str, PublishedPartition]] = {}
         self._partitions: dict[DeviceId, dict[str, Partition]] = {}
-        self._by_device: dict[DeviceId, Partition] = {}
+        self._by_device: dict[DeviceId, dict[str, Partition]] = {}
+        """By UID: one, unless people make further ones."""
         self._by_node: dict[str, dict[str, Partition]] = {}
         self._nodes: set[str] = set()
         self._of_layouts: dict[str, dict[str, Partition]] = {}
@@ -124,9 +125,7 @@ class DeviceIndex:
             device = device_of(old)
             self.phases[old.spec.driver, _phase(old)] -= 1
             self.touch(device)
-            if self._by_device.get(device) is old:
-                del self._by_device[device]
-                self.idle.pop(device, None)
+            _remove(self._by_device, device, uid)
             self.failed.pop(uid, None)
             _remove(self._partitions, card_of(old), uid)
             _remove(self._by_node, old.spec.node_name, uid)
@@ -136,10 +135,8 @@ class DeviceIndex:
             self._settle(device)
         if new is not None:
             device = device_of(new)
-            self._by_device[device] = new
+            self._by_device.setdefault(device, {})[uid] = new
             self.phases[new.spec.driver, _phase(new)] += 1
-            if is_idle(new):
-                self.idle[device] = 1
             if new.status.phase == Phase.FAILED and new.spec.holder is not None and _is_answered(new):
                 self.failed[uid] = new
             self._partitions.setdefault(card_of(new), {})[uid] = new
@@ -164,12 +161,12 @@ class DeviceIndex:
         found = self._devices.get(device)
         if found is not None and found.part is not None:
             return found.part.card
-        partition = self._by_device.get(device)
+        partition = self.partition(device)
         return card_of(partition) if partition is not None else device
 
-    def partition(self, device: DeviceId) -> Partition | None:
-        """Return the Partition object that stands for a device."""
-        return self._by_device.get(device)
+    def partition(self, device: DeviceId, claim: str = "") -> Partition | None:
+        """Return the Partition object by which a claim (UID) has a device, or anybody."""
+        return first_of(self._by_device.get(device, {}).values(), claim)
 
     def on_node(self, node: str) -> list[Partition]:
         """Return the Partition objects of a node."""
@@ -185,12 +182,16 @@ class DeviceIndex:
         return list(self._of_layouts.get(uid, {}).values())
 
     def _settle(self, device: DeviceId) -> None:
-        """Look whether a device that a layout has made, or is to make, is published and has its Partition object."""
+        """Look whether a device is idle, and whether one that a layout has made, or is to make, is published and has its Partition object."""
+        own = self.partition(device)
+        if own is not None and is_idle(own):
+            self.idle[device] = 1
+        else:
+            self.idle.pop(device, None)
         if device in self.static and device not in self._by_device:
             self.objectless.add(device)
         else:
             self.objectless.discard(device)
-        own = self._by_device.get(device)
         for uid, partition in self.partitions_on(card_of(own) if own else self.card(device)).items():
             if (
                 partition.spec.origin == Origin.LAYOUT
@@ -240,6 +241,18 @@ class DeviceIndex:
     def partitioned(self) -> Iterator[DeviceId]:
         """Yield all cards with Partition objects."""
         return iter(self._partitions)
+
+
+def first_of(partitions: Iterable[Partition], claim: str) -> Partition | None:
+    """Return by which of a device's Partition objects a claim (UID) has it: its own, else one that stays, else one that was cut, as its agent says."""
+
+    def order(partition: Partition) -> tuple[bool, bool, bool, bool, str]:
+        holder, metadata = partition.spec.holder, partition.metadata
+        own = holder is not None and holder.uid == claim
+        leaving = metadata.deletion_timestamp is not None
+        return not own, leaving, not partition.status.uuid, holder is None, metadata.name
+
+    return min(partitions, key=order, default=None)
 
 
 def device_of(partition: Partition) -> DeviceId:
