@@ -13,7 +13,7 @@ from apportion.errors import NotReady
 from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.agent.journal.smalldisk import small_disk
-from tests.agent.kubelet.filesbelow import REF, held_claims, preparer
+from tests.agent.kubelet.filesbelow import REF, held_claims, preparer, written
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.places import H100, MakeBackend
 
@@ -56,6 +56,41 @@ async def test_a_claim_that_cannot_be_prepared_says_why_until_there_is_room(
                 (device,) = await served.prepare(REF)
                 await eventually(said, lambda found: found[0] == "True")
     assert device.device == "gpu-0"
+
+
+async def test_claims_are_unprepared_on_a_full_disk_one_after_the_other(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Kubelet removes what a pod has written after its claims are unprepared: a pod that filled the disk would never end."""
+    refs = [replace(REF, name=f"c{number}", uid=f"{REF.uid[:-2]}{number:02}") for number in range(10)]
+    with small_disk(tmp_path / "disk") as disk:
+        async with one_card(disk.folder, make_backend(cards=[H100 | {"count": len(refs)}])) as node:
+            served = preparer(tmp_path, node, known=False)
+            for number, ref in enumerate(refs):
+                claim = written(f"gpu-{number}", uid=ref.uid)
+                node.server.put(CLAIMS, claim | {"metadata": claim["metadata"] | {"name": ref.name}})
+                await served.prepare(ref)
+            for ref in refs:
+                disk.fill()
+                await served.unprepare(ref)
+            assert node.context.journal.claims() == ()
+
+
+async def test_the_ballast_is_made_anew_once_the_disk_has_room(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """It is given up for the unprepare, and the next pod that fills the disk ends, too."""
+    with small_disk(tmp_path / "disk") as disk:
+        async with one_card(disk.folder, make_backend(cards=[H100])) as node:
+            ballast = disk.folder / "journal.ballast"
+            whole = ballast.stat().st_size
+            await preparer(tmp_path, node, "gpu-0").prepare(REF)
+            disk.fill()
+            await preparer(tmp_path, node, known=False).unprepare(REF)
+            assert ballast.stat().st_size < whole
+            disk.free()
+            await preparer(tmp_path, node, "gpu-0").prepare(REF)
+            assert ballast.stat().st_size == whole
 
 
 async def test_a_read_only_disk_does_not_end_what_looks_for_lost_claims(

@@ -65,6 +65,8 @@ The agent of another release may have the file open (rolling update), or get it 
 so it adds tables, never columns, and a row of a new table may name what an earlier release has removed meanwhile. A step that cannot do so makes the
 table `needed` with one number: how many steps an agent must know to use the file (docs/adr/0038-journals-of-later-releases.md).
 """
+_FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+"""Result codes of a disk, or a quota, that takes no more: some writes that it refuses are I/O errors."""
 _BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """Result codes that blame the file's content (sqlite.org/rescode.html); the low byte of an extended code is one of these."""
 UNREADABLE: Final = (ValueError, LookupError, TypeError)
@@ -79,7 +81,16 @@ class _BrokenFile(Exception):  # noqa: N818 - named after what is broken
 
 def is_broken(error: sqlite3.Error) -> bool:
     """Say whether an error blames the content of the file."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
+    return _code(error) in _BROKEN
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Say whether an error may come from a disk without room."""
+    return _code(error) in _FULL
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def open_file(

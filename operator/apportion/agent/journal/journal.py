@@ -13,14 +13,16 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from apportion.agent.journal import cards, networks, rows, sharing
-from apportion.agent.journal.file import UNREADABLE, is_broken, open_file
+from apportion.agent.journal.ballast import Ballast
+from apportion.agent.journal.file import UNREADABLE, is_broken, is_full, open_file
 from apportion.agent.journal.known import Known
-from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow
+from apportion.agent.journal.transaction import transaction
+from apportion.agent.rows import ClaimRow, ClaimStep, NetworkRow, NetworkStep, PartitionRow, SharingRow
 from apportion.errors import NotReady
 
 T = TypeVar("T")
@@ -43,6 +45,7 @@ class Journal:
         self.broken = ""
         """Why the file is broken, "" as long as that was not seen: then every call raises, and the process has to end."""
         self._db = open_file(path, _TABLES, patience)
+        self._ballast = Ballast(path.with_suffix(".ballast"))
         try:
             self.rebooted = self._note_boot(boot_id)
             self._known = Known(path, patience)
@@ -121,14 +124,12 @@ class Journal:
             rows.put_claim(db, row)
 
     def put_claim(self, row: ClaimRow) -> None:
-        """Write a further step of a claim."""
-        with self._transaction() as db:
-            rows.put_claim(db, row)
+        """Write a further step of a claim; its last one also on a full disk, as all that an unprepare writes."""
+        self._write(lambda db: rows.put_claim(db, row), frees=row.step is ClaimStep.UNPREPARING)
 
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
-        with self._transaction() as db:
-            rows.drop_claim(db, uid, driver)
+        self._write(lambda db: rows.drop_claim(db, uid, driver), frees=True)
 
     def sharing(self) -> tuple[SharingRow, ...]:
         """Return what claims have had set up, oldest first."""
@@ -146,8 +147,7 @@ class Journal:
 
     def drop_sharing(self, uid: str, driver: str) -> None:
         """Forget what a claim had set up."""
-        with self._transaction() as db:
-            sharing.drop(db, uid, driver)
+        self._write(lambda db: sharing.drop(db, uid, driver), frees=True)
 
     def networks(self) -> tuple[NetworkRow, ...]:
         """Return the rows of all interfaces, oldest first."""
@@ -155,13 +155,11 @@ class Journal:
 
     def put_network(self, row: NetworkRow) -> None:
         """Write one step of an interface."""
-        with self._transaction() as db:
-            networks.put(db, row)
+        self._write(lambda db: networks.put(db, row), frees=row.step is NetworkStep.RETURNING)
 
     def drop_network(self, row: NetworkRow) -> None:
         """Forget an interface: it is on the host, as it was."""
-        with self._transaction() as db:
-            networks.drop(db, row)
+        self._write(lambda db: networks.drop(db, row), frees=True)
 
     def name(self, stem: str, uuid: str, number: int) -> str:
         """Return the name of a card, which it keeps for good (`CardNames`)."""
@@ -261,19 +259,30 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """For threads: it waits for the other writers, and for the disk."""
+        with self._writing(), transaction(self._db) as db:
+            yield db
+
+    def _write(self, act: Callable[[sqlite3.Connection], None], *, frees: bool) -> None:
+        """Write in one transaction; what only gives back what a claim has had (`frees`), on a full disk in the room of the ballast."""
+        with self._writing():
+            while True:
+                try:
+                    with transaction(self._db) as db:
+                        return act(db)
+                except sqlite3.OperationalError as error:
+                    if not (frees and is_full(error) and self._ballast.give_up()):
+                        raise
+                # The log begins anew once all of it is in the file: the next ones need no further room.
+                with suppress(sqlite3.OperationalError):
+                    self._db.execute("PRAGMA wal_checkpoint")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Have the file alone. For threads: it waits for the other writers, and for the disk."""
         with self._lock:
             try:
-                # IMMEDIATE takes the write lock at once, so that check and write see the same file.
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._db
-                except BaseException:
-                    # A full disk may have ended the transaction already.
-                    if self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
-                    raise
-                self._db.execute("COMMIT")
+                yield
+                self._ballast.keep()
             except sqlite3.DatabaseError as error:
                 raise self._refusal(error, "written") from None
 
