@@ -45,6 +45,7 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.sharingpolicies import SharingPolicies
+from apportion.agent.slices.succession import PUBLISHERS, Succession
 from apportion.agent.startup import Restart, run_until_stopped
 from apportion.api.partition import Partition
 from apportion.cluster.client import Client, Object, connect
@@ -114,6 +115,7 @@ class Agent:
             options.node,
             self._drivers,
             self._inventory.build,
+            Succession(options.run_dir / PUBLISHERS / options.node),
             unknown=lambda: bool(hardware.unknown),
         )
         self.context.slices_changed = self.publisher.wake

@@ -1,10 +1,13 @@
 """Slices that the API server refuses, for whatever reason."""
 
+from pathlib import Path
+
 import pytest
 from kubernetes_asyncio.client import Configuration
 
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.publisher import Publisher
+from apportion.agent.slices.succession import Succession
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
 from apportion.errors import ApiError
@@ -25,7 +28,7 @@ class Refusing(Client):
 
 
 async def test_a_driver_whose_slices_are_refused_keeps_no_other_one_from_its_slices(
-    make_backend: MakeBackend,
+    tmp_path: Path, make_backend: MakeBackend
 ) -> None:
     """NICs were not offered, or kept what had been said of them, for as long as something about the GPUs was refused."""
     cards = make_backend(
@@ -39,7 +42,7 @@ async def test_a_driver_whose_slices_are_refused_keeps_no_other_one_from_its_sli
         server.put(NODES, {"metadata": {"name": "n"}})
         settings = Configuration(host=f"http://127.0.0.1:{server.port}")
         async with Refusing(settings, patience=5.0, manager="apportion-agent") as client:
-            publisher = Publisher(client, "n", DRIVERS, inventory)
+            publisher = Publisher(client, "n", DRIVERS, inventory, Succession(tmp_path))
             with pytest.raises(ApiError, match="it is invalid"):
                 await publisher.publish()
             assert [each["spec"]["driver"] for each in server.all(SLICES)] == [RDMA]

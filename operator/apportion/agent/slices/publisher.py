@@ -2,7 +2,7 @@
 
 In: an inventory on demand, a client, wake-ups. Out: writes. Kubelet deletes the slices of a node at its own start and when a
 plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second. Devices that kubelet cannot have
-prepared yet, because the agent has just started, are withheld.
+prepared yet, because the agent has just started, are withheld. Of two agents the younger one publishes, once it withholds nothing.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import DriverPool, pools
 from apportion.agent.slices.publishedcards import formerly_ours
+from apportion.agent.slices.succession import Succession
 from apportion.agent.slices.withheld import withhold
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
@@ -36,6 +37,7 @@ class Publisher:
         node: str,
         drivers: Mapping[str, str],
         inventory: Callable[[], Awaitable[NodeInventory]],
+        succession: Succession,
         *,
         unknown: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -48,6 +50,7 @@ class Publisher:
         self._node = node
         self._drivers = dict(drivers)
         self._inventory = inventory
+        self._succession = succession
         self._sleep = sleep
         self._wakeup = asyncio.Event()
         self._newest: dict[str, int] = {}
@@ -80,6 +83,12 @@ class Publisher:
 
     async def run(self) -> None:
         """Publish until cancelled. Refusals and lost connections are waited out."""
+        try:
+            await self._keep()
+        finally:
+            self._succession.close()
+
+    async def _keep(self) -> None:
         pause = 0.0
         self.wake()
         while True:
@@ -99,19 +108,23 @@ class Publisher:
                 self.wake()
 
     async def publish(self) -> int:
-        """Compare once and write what differs; returns the number of writes. Raises ApiError."""
+        """Compare once and write what differs; returns the number of writes, 0 while another agent of the node publishes. Raises ApiError."""
+        if self._succession.is_over():
+            return 0
         inventory = await self._inventory()
         node = await self._client.get(NODES, self._node)
         owner = Owner(self._node, node["metadata"]["uid"])
         listed = await self._client.list(SLICES, fieldSelector=f"spec.nodeName={self._node}")
         wanted = {pool.driver: pool for pool in pools(inventory, self._drivers)}
+        there = {item["spec"]["driver"] for item in listed["items"]} if self._unknown() else set[str]()
+        self.kept = frozenset(there.intersection(self._drivers.values()) - wanted.keys())
+        if not self._succession.is_ours(ready=not self._withheld and not self.kept):
+            return 0
         writes = 0
-        kept: set[str] = set()
         refused: list[ApiError] = []
         for driver in self._drivers.values():
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
-            if live and driver not in wanted and self._unknown():
-                kept.add(driver)
+            if driver in self.kept:
                 continue
             try:
                 pool = wanted.get(driver, DriverPool(driver, ()))
@@ -129,7 +142,6 @@ class Publisher:
         ):
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
             writes += await self._apply(DriverPool(driver, ()), live, owner)
-        self.kept = frozenset(kept)
         if refused:
             raise refused[0]
         return writes
