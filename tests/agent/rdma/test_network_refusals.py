@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AsyncExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,82 +14,19 @@ from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.network import netlink
-from apportion.agent.network.nri import Sandbox
 from apportion.agent.network.offered import OfferedInterfaces
-from apportion.agent.network.podnetworks import PodNetworks
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, NetworkRow, NetworkStep
+from apportion.agent.rows import NetworkStep
 from apportion.api.contract import NETWORK_DEVICE
-from apportion.cluster.kinds import CLAIMS
 from apportion.errors import NotReady
 from testbed.eventually import eventually
-from testbed.fakes.rdma import RdmaHost
-from testbed.hostnetwork import HostNetwork, host_network, ip, seen, unmount_below
-from tests.agent.lifecycle.onecard import OneCard, one_card
+from testbed.hostnetwork import ip
+from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import RDMA
-from tests.agent.rdma.podnetworksbelow import pod_networks
+from tests.agent.rdma.rails import NICS, rails_below
 
 pytestmark = pytest.mark.usefixtures("interfaces")
 
 HERE = Path("/proc/self/ns/net")
-NICS = ("nic-mlx5-0", "nic-mlx5-1")
-WANTED = '{"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig"}'
-
-
-@dataclass(frozen=True)
-class Rails:
-    """A node with a prepared claim for two NICs, whose interfaces are two real ones."""
-
-    node: OneCard
-    networks: PodNetworks
-    network: HostNetwork
-    host: RdmaHost
-
-    def sandbox(self, pod: str) -> tuple[Sandbox, str]:
-        """Make the sandbox of a pod; returns it with the name of its network namespace."""
-        namespace, path = self.network.pod()
-        return Sandbox(pod, f"default/{pod}", path), namespace
-
-    def where(self, namespace: str = "") -> int:
-        """Return how many of the interfaces are in a namespace, that of the host if none is given."""
-        return sum(bool(seen(name, namespace)) for name in (self.network.name, self.network.peer))
-
-    @property
-    def mounts(self) -> set[str]:
-        """Return what the containers of the claim mount."""
-        return {mount.host_path for mount in self.networks.mounts("c", RDMA).values()}
-
-    def steps(self) -> list[NetworkStep]:
-        """Return how far the interfaces are."""
-        return sorted(row.step for row in self.node.context.journal.networks())
-
-    def reserved_for_second(self) -> None:
-        """Let the API say that the claim is reserved for the second pod."""
-        about = {"namespace": "default", "name": "c", "uid": "c"}
-        self.node.server.put(CLAIMS, {"metadata": about, "status": {"reservedFor": [{"uid": "second"}]}})
-
-
-@asynccontextmanager
-async def rails_below(folder: Path) -> AsyncIterator[Rails]:
-    """Make the node, whose first pod has the claim; afterwards nothing of it is left on this machine."""
-    host = RdmaHost(folder)
-    with host_network() as network:
-        host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=network.name)
-        host.add("mlx5_1", "0000:9e:00.0", link="Ethernet", interface=network.peer, guid="1:2:3:4")
-        async with one_card(folder, RdmaBackend(folder)) as node:
-            cards = node.context.hardware.cards
-            devices = tuple(
-                ClaimDevice(name, name, "n", ("r0",), f"{RDMA}/claim=c", card_uuid=cards[name].uuid)
-                for name in NICS
-            )
-            node.context.journal.reserve(ClaimRow("c", RDMA, "default", "c", ClaimStep.PREPARED, devices))
-            for name, interface in zip(NICS, (network.name, network.peer), strict=True):
-                node.context.journal.put_network(
-                    NetworkRow("c", RDMA, name, name, "first", interface, WANTED)
-                )
-            try:
-                yield Rails(node, pod_networks(folder, node.context), network, host)
-            finally:
-                unmount_below(folder)
 
 
 async def test_the_second_pod_gets_an_interface_that_could_not_be_taken_back_from_the_first(

@@ -1,7 +1,7 @@
 """One interface from the host into a pod and back: the acts, without a journal.
 
 In: a journal row, a namespace. Out: the interface where it belongs, set up; every act may be repeated, wherever a kill ended it. An
-interface that is away is known by its alias, and where a pod has changed that, by what it is (PCI device and first MAC address).
+interface that is away is known by what it is (PCI device and first MAC address); by its alias where that does not tell.
 """
 
 from collections.abc import Callable, Iterable
@@ -164,16 +164,20 @@ def _alias(row: NetworkRow) -> str:
 
 
 def _known(row: NetworkRow, before: Interface, there: Iterable[Interface]) -> Interface | None:
-    """Return the row's interface among those of a namespace."""
-    candidates = tuple(there)
-    marked = (each for each in candidates if each.alias == _alias(row))
-    same = (
-        each
-        for each in candidates
-        if (each.parent, each.permanent) == (before.parent, before.permanent)
-        and (each.parent != "" or (each.mac, each.name) == (before.mac, before.name))
-    )
-    return next(marked, None) or next(same, None)
+    """Return the row's interface among those of a namespace.
+
+    A pod may give its alias to another interface: that of a PCI device is first of all what the kernel says of it. Its alias counts beside
+    that, because some drivers change the first MAC address of a virtual function (intel/iavf, intel/ixgbevf: `perm_addr`).
+    """
+
+    def likeness(each: Interface) -> tuple[bool, bool]:
+        marked, same = each.alias == _alias(row), each.permanent == before.permanent
+        if before.virtual:
+            return marked, same and (each.mac, each.name) == (before.mac, before.name)
+        return same, marked
+
+    candidates = (each for each in there if each.parent == before.parent and any(likeness(each)))
+    return max(candidates, key=likeness, default=None)
 
 
 def inside(row: NetworkRow) -> Interface:

@@ -67,6 +67,10 @@ class Steps:
             device = self._moves.device(name)
             before = self._moves.read(row, device)
             _check_place(row, card.location.pci_bus_id, device.pci_bus_id, before.parent)
+            if row.interface not in device.interfaces:
+                raise NotReady(
+                    f"interface {row.interface} is not of {row.card}, and has its interface's name"
+                )
             row = replace(row, before=before.to_json(), nic=name if self._moves.moves_alone() else "")
             self._away.put(row.key, device, asdict(replace(row, step=NetworkStep.MOVING)))
             row = self._step(row, NetworkStep.MOVING)
