@@ -53,6 +53,7 @@ NETWORK_STEPS: Final = {
     "network.moved": JOIN,
     "network.shown": JOIN,
     "network.returning": LEAVE,
+    "network.altnames_dropped": LEAVE,
     "network.brought": LEAVE,
     "network.restored": LEAVE,
     "network.unpinned": LEAVE,

@@ -27,6 +27,7 @@ GOING = [
 ]
 RETURNING = [
     "network.returning",
+    "network.altnames_dropped",
     "network.brought",
     "network.function_restored",
     "network.restored",

@@ -73,6 +73,8 @@ class Interface:
     """Index of the bond or bridge that it is a port of."""
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
+    altnames: tuple[str, ...] | None = None
+    """Its further names (ip-link(8), `altname`); None: a former release has not written them down."""
     function: VirtualFunction | None = None
     """What is set for it at its physical function, where a claim changes that."""
 
@@ -91,10 +93,12 @@ class Interface:
         raw: dict[str, Any] = json.loads(text)
         addresses = tuple(Address(**row) for row in raw.pop("addresses"))
         routes = tuple(Route(**row) for row in raw.pop("routes"))
-        function = raw.pop("function", None)  # journals of former releases have none
+        # Journals of former releases have neither.
+        altnames, function = raw.pop("altnames", None), raw.pop("function", None)
         return cls(
             **raw,
             addresses=addresses,
             routes=routes,
+            altnames=tuple(altnames) if altnames is not None else None,
             function=VirtualFunction(**function) if function else None,
         )

@@ -76,15 +76,18 @@ class Moves:
             found = _known(row, before, netlink.interfaces(pod))
         if found is None:
             raise NotReady(f"interface {wanted.name} left the pod's network while it was set up")
-        netlink.set_up(pod, found.index, wanted)
+        refused = netlink.set_up(pod, found.index, wanted)
+        if refused:
+            raise NotReady("; ".join(refused))
         self._at("network.set_up")
         if row.nic and rdmalink.is_in(self.namespaces.host, row.nic):
             rdmalink.move(self.namespaces.host, row.nic, pod)
             self._at("network.rdma_moved")
 
-    def bring_back(self, row: NetworkRow) -> bool:
-        """Give the host the row's interface as it was before; returns False when it does not exist any more.
+    def bring_back(self, row: NetworkRow) -> tuple[str, ...]:
+        """Give the host the row's interface as it was before; returns what the host has no more, for people.
 
+        That is the interface itself where it does not exist any more, or which of its names, addresses and routes the kernel refuses by now.
         Raises NotReady also while nobody knows where it is.
         """
         before = Interface.from_json(row.before)
@@ -95,6 +98,10 @@ class Moves:
                 self._at("network.rdma_brought")
             there = _known(row, before, netlink.interfaces(pod))
             if there is not None:
+                # The kernel moves nothing that has a name which is taken there; a pod gives its interface any.
+                if before.altnames is not None:
+                    netlink.drop_altnames(pod, there.index, there.altnames or ())
+                    self._at("network.altnames_dropped")
                 netlink.move(pod, there.index, host, before.name)
                 self._at("network.brought")
         function = before.function
@@ -103,17 +110,21 @@ class Moves:
             self._set_function(function, own_mac=before.mac)
             self._at("network.function_restored")
         found = _known(row, before, netlink.interfaces(host))
+        missing: tuple[str, ...]
         if found is not None:
             if found.name != before.name:
                 netlink.rename(host, found.index, before.name)
                 self._at("network.renamed")
-            netlink.set_up(host, found.index, before)
+            refused = netlink.set_up(host, found.index, before)
+            missing = tuple(f"interface {before.name} of {row.card}: {text}" for text in refused)
             self._at("network.restored")
             netlink.mark(host, found.index, before.alias)
         elif before.parent and (self._root / _PCI / before.parent).exists():
             raise NotReady(f"interface {before.name} of {row.card} is neither in the pod nor on the host")
+        else:
+            missing = (f"interface {before.name} of {row.card} does not exist any more",)
         self.unpin(row)
-        return found is not None
+        return missing
 
     def _set_function(self, wanted: VirtualFunction, *, own_mac: str = "") -> None:
         index, found = self._function(wanted.physical, wanted.number)

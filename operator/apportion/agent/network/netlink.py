@@ -6,7 +6,8 @@ the namespace. pyroute2 is imported where it is used: most nodes move no NIC, an
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -66,6 +67,12 @@ def move(source: Path, index: int, target: Path, name: str) -> None:
     ask(source, act)
 
 
+def drop_altnames(namespace: Path, index: int, altnames: Collection[str]) -> None:
+    """Take further names from an interface. Raises NotReady."""
+    if altnames:
+        ask(namespace, lambda netlink: netlink.link("property_del", index=index, altname=altnames))
+
+
 def rename(namespace: Path, index: int, name: str) -> None:
     """Give an interface another name; it is down afterwards. Raises NotReady: the name may be taken."""
 
@@ -76,41 +83,50 @@ def rename(namespace: Path, index: int, name: str) -> None:
     ask(namespace, act)
 
 
-def set_up(namespace: Path, index: int, wanted: Interface) -> None:
-    """Give an interface its MAC address, MTU, addresses and routes, and set it up or down; what it has already is fine.
+def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
+    """Give an interface what it has not yet of `wanted`; returns which names, addresses and routes the kernel refuses, and why.
 
-    Raises NotReady naming what the kernel refuses.
+    Raises NotReady where it refuses MAC address, MTU or state.
     """
 
-    def act(netlink: Any) -> None:
-        now = next(iter(netlink.get_links(index)))
-        if now.get_attr("IFLA_ADDRESS") != wanted.mac:
+    def act(netlink: Any) -> tuple[str, ...]:
+        now = _interface(next(iter(netlink.get_links(index))))
+        if now.mac != wanted.mac:
             _say(f"MAC address {wanted.mac}", lambda: netlink.link("set", index=index, address=wanted.mac))
-        if now.get_attr("IFLA_MTU") != wanted.mtu:
+        if now.mtu != wanted.mtu:
             _say(f"MTU {wanted.mtu}", lambda: netlink.link("set", index=index, mtu=wanted.mtu))
-        for each in wanted.addresses:
-            _add_address(netlink, index, each)
+        refused = [*_set_altnames(netlink, now, wanted)]
+        refused += [_add_address(netlink, index, each) for each in wanted.addresses]
         _say("state", lambda: netlink.link("set", index=index, state="up" if wanted.up else "down"))
         # Routes go with an interface that goes down, and cannot be added before it is up.
-        for route in wanted.routes if wanted.up else ():
-            _add_route(netlink, index, route)
+        refused += [_add_route(netlink, index, route) for route in (wanted.routes if wanted.up else ())]
+        return tuple(text for text in refused if text)
 
-    ask(namespace, act)
+    return ask(namespace, act)
 
 
-def _add_address(netlink: Any, index: int, wanted: Address) -> None:
+def _set_altnames(netlink: Any, now: Interface, wanted: Interface) -> Iterator[str]:
+    has, gets = set(now.altnames or ()), set(wanted.altnames or ())
+    if wanted.altnames is None:
+        return
+    for command, altnames in (("property_del", has - gets), ("property_add", gets - has)):
+        for each in sorted(altnames):
+            yield _refusal(f"name {each}", partial(netlink.link, command, index=now.index, altname=each))
+
+
+def _add_address(netlink: Any, index: int, wanted: Address) -> str:
     more: dict[str, Any] = {"label": wanted.label} if wanted.label else {}
     if ":" not in wanted.address:
         # Without it a network has no broadcasts.
         network = ip_interface(f"{wanted.address}/{wanted.prefix}").network
         more |= {"broadcast": str(network.broadcast_address)} if wanted.prefix < 31 else {}
-    _say(
+    return _refusal(
         f"address {wanted.address}/{wanted.prefix}",
         lambda: netlink.addr("replace", index=index, address=wanted.address, prefixlen=wanted.prefix, **more),
     )
 
 
-def _add_route(netlink: Any, index: int, wanted: Route) -> None:
+def _add_route(netlink: Any, index: int, wanted: Route) -> str:
     words: dict[str, Any] = {"dst": wanted.destination, "oif": index, "table": wanted.table}
     words["family"] = socket.AF_INET6 if ":" in wanted.destination else socket.AF_INET
     if wanted.gateway:
@@ -120,16 +136,24 @@ def _add_route(netlink: Any, index: int, wanted: Route) -> None:
     words |= {"prefsrc": wanted.source} if wanted.source else {}
     words |= {"priority": wanted.metric} if wanted.metric else {}
     words |= {"flags": _ON_LINK} if wanted.on_link else {}
-    _say(f"route to {wanted.destination}", lambda: netlink.route("replace", **words))
+    return _refusal(f"route to {wanted.destination}", lambda: netlink.route("replace", **words))
 
 
 def _say(what: str, act: Callable[[], object]) -> None:
+    refused = _refusal(what, act)
+    if refused:
+        raise NotReady(refused)
+
+
+def _refusal(what: str, act: Callable[[], object]) -> str:
+    """Return why the kernel refuses an act, "" if it does not."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:
         act()
     except NetlinkError as error:
-        raise NotReady(f"{what}: {_text(error)}") from None
+        return f"{what}: {_text(error)}"
+    return ""
 
 
 def ask(namespace: Path, act: Callable[[Any], R]) -> R:
@@ -157,6 +181,7 @@ def _text(error: Any) -> str:
 
 
 def _interface(raw: Any, addresses: tuple[Address, ...] = (), routes: tuple[Route, ...] = ()) -> Interface:
+    properties = raw.get_attr("IFLA_PROP_LIST")
     return Interface(
         index=raw["index"],
         name=raw.get_attr("IFLA_IFNAME"),
@@ -169,6 +194,7 @@ def _interface(raw: Any, addresses: tuple[Address, ...] = (), routes: tuple[Rout
         master=raw.get_attr("IFLA_MASTER") or 0,
         addresses=addresses,
         routes=routes,
+        altnames=tuple(properties.altnames()) if properties is not None else (),
     )  # fmt: skip
 
 

@@ -6,7 +6,9 @@ pod: no container starts without it, also when nobody was there to hear of its s
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +55,9 @@ class PodNetworks:
         """
         self._context = context
         self._moves = moves
-        self._steps = Steps(context, moves, folder, away)
+        self._missing: deque[str] = deque()
+        """What the host has no more of interfaces that came back, until somebody has said so."""
+        self._steps = Steps(context, moves, folder, away, self._missing.append)
         self._away = away
         self._node_addresses = node_addresses
         self._connected = connected
@@ -254,7 +258,17 @@ class PodNetworks:
         return [row for row in self._rows() if row.pod == pod]
 
     async def _act(self, row: NetworkRow, act: Callable[..., object], *more: object) -> None:
-        """Act on a row as it is now, while nobody else does."""
+        """Act on a row as it is now, while nobody else does, and say on the Node what did not come back."""
+        try:
+            await self._act_alone(row, act, *more)
+        finally:
+            missing = [self._missing.popleft() for _ in range(len(self._missing))]
+            # The log has it; a runtime that waits for the API server closes the connection.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._context.warn("NetworkDeviceNotRestored", missing)
+
+    async def _act_alone(self, row: NetworkRow, act: Callable[..., object], *more: object) -> None:
         async with self._context.lock(row.card):
             now = self._now(row)
             if now is not None:

@@ -5,7 +5,7 @@ methods block, and are called while nobody else has the row's card.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -26,8 +26,19 @@ _log = structlog.get_logger()
 class Steps:
     """Those of one node. Each raises NotReady."""
 
-    def __init__(self, context: AgentContext, moves: Moves, folder: Path, away: AwayFolder) -> None:
-        """`folder` is where the interfaces' files are, `away` gets the devices whose interface is not on the host."""
+    def __init__(
+        self,
+        context: AgentContext,
+        moves: Moves,
+        folder: Path,
+        away: AwayFolder,
+        missing: Callable[[str], None],
+    ) -> None:
+        """`folder` is where the interfaces' files are, `away` gets the devices whose interface is not on the host.
+
+        `missing` is told what the host has no more of an interface that came back.
+        """
+        self._missing = missing
         self._context = context
         self._moves = moves
         self._folder = folder
@@ -132,10 +143,11 @@ class Steps:
     def _bring(self, row: NetworkRow) -> None:
         self.file(row).unlink(missing_ok=True)
         row = self._step(row, NetworkStep.RETURNING)
-        if self._moves.bring_back(row):
-            _log.info("network.returned", interface=row.interface, claim=row.claim)
-        else:
-            _log.warning("network.lost", interface=row.interface, claim=row.claim)
+        missing = self._moves.bring_back(row)
+        _log.info("network.returned", interface=row.interface, claim=row.claim)
+        for text in missing:
+            _log.warning("network.not_restored", claim=row.claim, missing=text)
+            self._missing(text)
 
     def _step(self, row: NetworkRow, step: NetworkStep) -> NetworkRow:
         row = replace(row, step=step)
