@@ -63,23 +63,26 @@ class Rails:
                 refused.append(str(error))
         return refused
 
-    def on_pci(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-        """Have the kernel name the PCI devices of the interfaces; returns their bus ids by MAC address, which may be changed.
+    def on_pci(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
+        """Have the kernel name the PCI devices of the interfaces, and the addresses with which they were made.
 
-        Interfaces with these addresses count as made with them.
+        Returns bus id and first MAC address ("": the driver does not tell) by MAC address, which may be changed.
         """
-        macs = (seen(name)["mac"] for name in (self.network.name, self.network.peer))
-        places = dict(zip(macs, PLACES, strict=True))
+        names = (self.network.name, self.network.peer)
+        macs = [seen(name)["mac"] for name in names]
+        places = {mac: (place, mac) for mac, place in zip(macs, PLACES, strict=True)}
         get_attr = ifinfmsg.get_attr
 
         def found(raw: ifinfmsg, name: str) -> object:
-            mac = get_attr(raw, "IFLA_ADDRESS")
+            place = places.get(get_attr(raw, "IFLA_ADDRESS"))
+            if place is None:
+                return get_attr(raw, name)
             more = {
-                "IFLA_PARENT_DEV_NAME": places.get(mac),
+                "IFLA_PARENT_DEV_NAME": place[0],
                 "IFLA_PARENT_DEV_BUS_NAME": "pci",
-                "IFLA_PERM_ADDRESS": mac,
+                "IFLA_PERM_ADDRESS": place[1] or None,
             }
-            return more[name] if mac in places and name in more else get_attr(raw, name)
+            return more[name] if name in more else get_attr(raw, name)
 
         monkeypatch.setattr(ifinfmsg, "get_attr", found)
         return places

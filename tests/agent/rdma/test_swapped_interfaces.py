@@ -55,7 +55,7 @@ async def test_a_nic_whose_first_address_its_driver_changes_is_known_by_its_alia
     """Drivers of virtual functions take the address that is set above them for the first one (intel/iavf, ixgbevf: `perm_addr`)."""
     mac = "02:00:00:00:00:55"
     async with rails_below(tmp_path) as rails:
-        rails.on_pci(monkeypatch)[mac] = PLACES[0]
+        rails.on_pci(monkeypatch)[mac] = (PLACES[0], mac)
         row = next(row for row in rails.node.context.journal.networks() if row.device == NICS[0])
         wanted = json.dumps(json.loads(WANTED) | {"interface": {"hardwareAddr": mac}})
         rails.node.context.journal.put_network(replace(row, wanted=wanted))
@@ -65,3 +65,56 @@ async def test_a_nic_whose_first_address_its_driver_changes_is_known_by_its_alia
         assert seen(rails.network.name, namespace)["mac"] == mac
         await rails.networks.ending(first)
         assert rails.network.on_host() == before
+
+
+async def test_a_claim_ends_though_its_nic_was_made_anew_while_it_was_in_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NIC that was replaced, or a virtual function that was made anew, has another first address: the former one never comes."""
+    async with rails_below(tmp_path) as rails:
+        places = rails.on_pci(monkeypatch)
+        first, namespace = rails.sandbox("first")
+        await rails.networks.began(first)
+        # The kernel ends the former one in the pod.
+        ip("link", "delete", rails.network.name, namespace=namespace)
+        mac = "02:00:00:00:00:77"
+        rails.network.plug("address", mac)
+        peer = seen(rails.network.peer)["mac"]
+        places |= {mac: (PLACES[0], mac), peer: (PLACES[1], peer)}
+        await rails.networks.ending(first)
+        rails.network.end(namespace)
+        assert await rails.refusals() == []
+        assert rails.node.context.journal.networks() == ()
+        assert seen(rails.network.name)["mac"] == mac
+
+
+async def test_a_nic_that_is_nowhere_keeps_its_claim_beside_what_stands_for_one_of_its_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod has taken it to a namespace of its own; such an interface (switchdev) is of the same PCI device."""
+    async with rails_below(tmp_path) as rails:
+        places = rails.on_pci(monkeypatch)
+        name, mac = rails.network.name, "02:00:00:00:00:66"
+        (first, namespace), (deeper, _) = rails.sandbox("first"), rails.network.pod()
+        await rails.networks.began(first)
+        ip("link", "set", name, "netns", deeper, namespace=namespace)
+        ip(
+            "link",
+            "add",
+            f"{name}x",
+            "address",
+            mac,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            f"{rails.network.peer}x",
+        )
+        try:
+            places[mac] = (PLACES[0], "")
+            await rails.networks.ending(first)
+            assert "is neither in the pod nor on the host" in (await rails.refusals())[0]
+            ip("link", "set", name, "netns", namespace, namespace=deeper)
+            assert await rails.refusals() == []
+        finally:
+            ip("link", "delete", f"{name}x")

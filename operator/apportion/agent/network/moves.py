@@ -109,7 +109,8 @@ class Moves:
             # Not before it has left the pod, whose packets would be in no VLAN.
             self._set_function(function, own_mac=before.mac)
             self._at("network.function_restored")
-        found = _known(row, before, netlink.interfaces(host))
+        on_host = netlink.interfaces(host)
+        found = _known(row, before, on_host)
         missing: tuple[str, ...]
         if found is not None:
             if found.name != before.name:
@@ -119,7 +120,11 @@ class Moves:
             missing = tuple(f"interface {before.name} of {row.card}: {text}" for text in refused)
             self._at("network.restored")
             netlink.mark(host, found.index, before.alias)
-        elif before.parent and (self._root / _PCI / before.parent).exists():
+        elif (
+            before.parent
+            and (self._root / _PCI / before.parent).exists()
+            and not any(_made_anew(before, each) for each in on_host)
+        ):
             raise NotReady(f"interface {before.name} of {row.card} is neither in the pod nor on the host")
         else:
             missing = (f"interface {before.name} of {row.card} does not exist any more",)
@@ -189,6 +194,14 @@ def _known(row: NetworkRow, before: Interface, there: Iterable[Interface]) -> In
 
     candidates = (each for each in there if each.parent == before.parent and any(likeness(each)))
     return max(candidates, key=likeness, default=None)
+
+
+def _made_anew(before: Interface, other: Interface) -> bool:
+    """Say whether another interface has the place of one that is nowhere.
+
+    What stands for a virtual function (switchdev) is of the same PCI device, and has no first MAC address.
+    """
+    return other.parent == before.parent and other.permanent not in ("", before.permanent)
 
 
 def inside(row: NetworkRow) -> Interface:
