@@ -75,6 +75,10 @@ class Interface:
     routes: tuple[Route, ...] = ()
     altnames: tuple[str, ...] | None = None
     """Its further names (ip-link(8), `altname`); None: a former release has not written them down."""
+    flags: int | None = None
+    """Those that people set (`netlink.SETTABLE`); None: a former release has not written them down."""
+    queue: int | None = None
+    """Packets that wait to be sent (ip-link(8), `txqueuelen`); None: as `flags`."""
     function: VirtualFunction | None = None
     """What is set for it at its physical function, where a claim changes that."""
 

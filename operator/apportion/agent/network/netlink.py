@@ -26,6 +26,8 @@ _ON_LINK: Final = 4
 _LINK_SCOPE: Final = 253
 _PERMANENT: Final = 0x80
 _UP: Final = 1
+SETTABLE: Final = 0x80 | 0x100 | 0x200 | 0x1000
+"""Flags that are put right: IFF_NOARP, IFF_PROMISC, IFF_ALLMULTI, IFF_MULTICAST."""
 
 
 def interfaces(namespace: Path) -> tuple[Interface, ...]:
@@ -86,7 +88,7 @@ def rename(namespace: Path, index: int, name: str) -> None:
 def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
     """Give an interface what it has not yet of `wanted`; returns which names, addresses and routes the kernel refuses, and why.
 
-    Raises NotReady where it refuses MAC address, MTU or state.
+    Raises NotReady where it refuses MAC address, MTU, flags, queue or state.
     """
 
     def act(netlink: Any) -> tuple[str, ...]:
@@ -95,6 +97,13 @@ def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
             _say(f"MAC address {wanted.mac}", lambda: netlink.link("set", index=index, address=wanted.mac))
         if now.mtu != wanted.mtu:
             _say(f"MTU {wanted.mtu}", lambda: netlink.link("set", index=index, mtu=wanted.mtu))
+        if wanted.flags not in (None, now.flags):
+            _say(
+                "flags",
+                lambda: netlink.link("set", index=index, flags=wanted.flags, change=SETTABLE),
+            )
+        if wanted.queue not in (None, now.queue):
+            _say(f"queue of {wanted.queue}", lambda: netlink.link("set", index=index, txqlen=wanted.queue))
         refused = [*_set_altnames(netlink, now, wanted)]
         refused += [_add_address(netlink, index, each) for each in wanted.addresses]
         _say("state", lambda: netlink.link("set", index=index, state="up" if wanted.up else "down"))
@@ -194,6 +203,8 @@ def _interface(raw: Any, addresses: tuple[Address, ...] = (), routes: tuple[Rout
         master=raw.get_attr("IFLA_MASTER") or 0,
         addresses=addresses,
         routes=routes,
+        flags=raw["flags"] & SETTABLE,
+        queue=raw.get_attr("IFLA_TXQLEN"),
         altnames=tuple(properties.altnames()) if properties is not None else (),
     )  # fmt: skip
 
