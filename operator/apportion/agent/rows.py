@@ -12,6 +12,7 @@ from typing import Any
 
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.devices.values import LivePartition, PartitionPlace
+from apportion.agent.laterfields import without_later
 from apportion.errors import NotReady
 
 
@@ -241,9 +242,8 @@ class NetworkRow:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, str]) -> "NetworkRow":
-        """Return the row of these columns."""
-        step = NetworkStep(columns["step"])
-        return cls(step=step, **{name: text for name, text in columns.items() if name != "step"})
+        """Return the row of these columns. Raises ValueError, TypeError or KeyError where they are none of a row."""
+        return cls(**{**without_later(cls, columns), "step": NetworkStep(columns["step"])})
 
     @property
     def key(self) -> str:

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from apportion.agent.laterfields import without_later
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -93,16 +95,14 @@ class Interface:
 
     @classmethod
     def from_json(cls, text: str) -> "Interface":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote, here or in another release. Raises ValueError, TypeError or KeyError for any other text."""
         raw: dict[str, Any] = json.loads(text)
-        addresses = tuple(Address(**row) for row in raw.pop("addresses"))
-        routes = tuple(Route(**row) for row in raw.pop("routes"))
         # Journals of former releases have neither.
-        altnames, function = raw.pop("altnames", None), raw.pop("function", None)
-        return cls(
-            **raw,
-            addresses=addresses,
-            routes=routes,
-            altnames=tuple(altnames) if altnames is not None else None,
-            function=VirtualFunction(**function) if function else None,
-        )
+        altnames, function = raw.get("altnames"), raw.get("function")
+        read = {
+            "addresses": tuple(Address(**without_later(Address, row)) for row in raw["addresses"]),
+            "routes": tuple(Route(**without_later(Route, row)) for row in raw["routes"]),
+            "altnames": tuple(altnames) if altnames is not None else None,
+            "function": VirtualFunction(**without_later(VirtualFunction, function)) if function else None,
+        }
+        return cls(**{**without_later(cls, raw), **read})

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.network import netlink, rdmalink, virtualfunctions
@@ -35,7 +37,7 @@ class Moves:
         found = netlink.read(self.namespaces.host, row.interface)
         if found is None:
             raise NotReady(f"interface {row.interface} is not on the host")
-        wanted = NetworkConfig.model_validate_json(row.wanted)
+        wanted = _wanted(row)
         if wanted.virtual_function is None and (
             wanted.interface.hardware_addr is None or not device.physical
         ):
@@ -50,7 +52,7 @@ class Moves:
 
     def take(self, row: NetworkRow, source: Path, wanted: Interface) -> None:
         """Move the row's interface into the namespace of `source`, and set it up there as `wanted`."""
-        before = Interface.from_json(row.before)
+        before = _before(row)
         try:
             pod = self.namespaces.pin(row.key, source)
         except OSError as error:
@@ -90,7 +92,7 @@ class Moves:
         That is the interface itself where it does not exist any more, or which of its names, addresses and routes the kernel refuses by now.
         Raises NotReady also while nobody knows where it is.
         """
-        before = Interface.from_json(row.before)
+        before = _before(row)
         host, pod = self.namespaces.host, self.namespaces.pinned(row.key)
         if self.namespaces.is_pinned(row.key):
             if row.nic and rdmalink.is_in(pod, row.nic):
@@ -152,7 +154,7 @@ class Moves:
 
     def on_host(self, row: NetworkRow) -> bool:
         """Say whether the row's interface is on the host, under whatever name."""
-        before = Interface.from_json(row.before)
+        before = _before(row)
         return _known(row, before, netlink.interfaces(self.namespaces.host)) is not None
 
     def unpin(self, row: NetworkRow) -> None:
@@ -177,6 +179,22 @@ class Moves:
 
 def _alias(row: NetworkRow) -> str:
     return f"apportion:{row.key}"
+
+
+def _before(row: NetworkRow) -> Interface:
+    try:
+        return Interface.from_json(row.before)
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotReady(f"{row.device}: how its interface was on the host cannot be read: {error!r}") from None
+
+
+def _wanted(row: NetworkRow) -> NetworkConfig:
+    try:
+        return NetworkConfig.model_validate_json(row.wanted)
+    except ValidationError as error:
+        # To leave out what only a later release knows would be another interface than the claim asks for.
+        fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+        raise NotReady(f"{row.device}: its NetworkConfig cannot be read: {fields}") from None
 
 
 def _known(row: NetworkRow, before: Interface, there: Iterable[Interface]) -> Interface | None:
@@ -205,9 +223,9 @@ def _made_anew(before: Interface, other: Interface) -> bool:
 
 
 def inside(row: NetworkRow) -> Interface:
-    """Return how a row's interface is to be in the pod: what it was on the host, but for what the claim says."""
-    before = Interface.from_json(row.before)
-    wanted = NetworkConfig.model_validate_json(row.wanted)
+    """Return how a row's interface is to be in the pod: what it was on the host, but for what the claim says. Raises NotReady."""
+    before = _before(row)
+    wanted = _wanted(row)
     own = wanted.interface
     addresses = before.addresses
     routes = before.routes

@@ -222,7 +222,11 @@ class PodNetworks:
         for key, raw in away.items():
             if key not in known:
                 # The journal was lost meanwhile.
-                row = NetworkRow.from_columns(raw)
+                try:
+                    row = NetworkRow.from_columns(raw)
+                except (ValueError, TypeError, KeyError) as error:
+                    _log.warning("network.not_recovered", file=key, error=repr(error))
+                    continue
                 await asyncio.to_thread(self._context.journal.put_network, row)
         claims = {(row.uid, row.driver) for row in self._context.journal.claims()}
         for row in self._rows():

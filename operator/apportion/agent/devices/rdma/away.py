@@ -6,12 +6,14 @@ empties; beside the device it has what the journal says of it, for the case that
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from apportion.agent import files
 from apportion.agent.devices.rdma.sysfs import CharDevice, Port, RdmaDevice
+from apportion.agent.laterfields import without_later
 
 AWAY: Final = "away"
 """The folder's name below the agent's own in /run."""
@@ -34,8 +36,11 @@ class AwayFolder:
         (self._folder / f"{key}.json").unlink(missing_ok=True)
 
     def devices(self) -> tuple[RdmaDevice, ...]:
-        """Return the devices, in the order of their names."""
-        found = (_device(raw["device"]) for _, raw in self._all())
+        """Return the devices, in the order of their names; one that cannot be read is left out."""
+        found = []
+        for _, raw in self._all():
+            with suppress(ValueError, TypeError, KeyError):
+                found.append(_device(raw["device"]))
         return tuple(sorted(found, key=lambda device: device.name))
 
     def rows(self) -> dict[str, dict[str, str]]:
@@ -50,11 +55,9 @@ class AwayFolder:
 
 
 def _device(raw: Mapping[str, Any]) -> RdmaDevice:
-    return RdmaDevice(
-        **{
-            **raw,
-            "ports": tuple(Port(**port) for port in raw["ports"]),
-            "interfaces": tuple(raw["interfaces"]),
-            "files": tuple(CharDevice(**file) for file in raw["files"]),
-        }
-    )
+    read = {
+        "ports": tuple(Port(**without_later(Port, port)) for port in raw["ports"]),
+        "interfaces": tuple(raw["interfaces"]),
+        "files": tuple(CharDevice(**without_later(CharDevice, file)) for file in raw["files"]),
+    }
+    return RdmaDevice(**{**without_later(RdmaDevice, raw), **read})
