@@ -98,6 +98,12 @@ class RdmaHost:
         """
         shutil.rmtree((self._class("infiniband") / name).resolve().parents[1] / "net", ignore_errors=True)
 
+    def name_port(self, name: str, interface: str, port: str) -> None:
+        """Give an interface of a device's PCI device its `phys_port_name`; one that is not there is added."""
+        folder = (self._class("infiniband") / name).resolve().parents[1] / "net" / interface
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "phys_port_name").write_text(f"{port}\n", encoding="ascii")
+
     @contextmanager
     def hanging(self, name: str) -> Iterator[None]:
         """Have who reads a device's firmware version wait until the block ends, as a file of /sys does for a firmware that hangs."""

@@ -117,14 +117,13 @@ class RdmaBackend(UncutBackend):
     def _with_those_away(self, shown: Sequence[RdmaDevice]) -> list[RdmaDevice]:
         """Add what /sys does not show while an interface is in a pod: the interface, or the device with it.
 
+        In switchdev mode it shows what stands for the device's functions all the while.
         Which of both depends on `rdma system`: in exclusive mode a device is shown in its own network namespace only.
         """
         away = {device.name: device for device in (self._away.devices() if self._away else ())}
         there = [
             replace(device, interfaces=away[device.name].interfaces)
-            if device.name in away
-            and not device.interfaces
-            and away[device.name].pci_bus_id == device.pci_bus_id
+            if device.name in away and away[device.name].pci_bus_id == device.pci_bus_id
             else device
             for device in shown
         ]

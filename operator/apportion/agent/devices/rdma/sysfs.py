@@ -12,6 +12,8 @@ from typing import Final
 
 _CLASSES: Final = Path("sys/class")
 _ACTIVE: Final = 4
+_FUNCTION: Final = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+)?")
+"""`phys_port_name` of what stands for a function in switchdev mode (net/devlink/port.c, __devlink_port_phys_port_name_get)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class RdmaDevice:
     firmware: str
     ports: tuple[Port, ...]
     interfaces: tuple[str, ...]
-    """Network interfaces of the same PCI device, sorted."""
+    """Network interfaces of the same PCI device, `eth5` before `eth10`; of several those that stand for none of its functions."""
     physical: str
     """PCI bus id of the NIC whose virtual function this is; "" when it is none."""
     files: tuple[CharDevice, ...]
@@ -83,10 +85,18 @@ def read(root: Path, name: str) -> RdmaDevice | None:
         model=_text(folder / "hca_type"),
         firmware=_text(folder / "fw_ver"),
         ports=ports(root, name),
-        interfaces=tuple(sorted(_entries(device / "net"))),
+        interfaces=_interfaces(device / "net"),
         physical=_target(device / "physfn"),
         files=(*_files(root, "infiniband_verbs", name), *_files(root, "infiniband_mad", name, only="umad")),
     )
+
+
+def _interfaces(folder: Path) -> tuple[str, ...]:
+    names = sorted(_entries(folder), key=_natural)
+    if len(names) > 1:
+        # To read it of one alone would make all wait for a driver that hangs while it changes some interface.
+        names = [name for name in names if not _FUNCTION.fullmatch(_text(folder / name / "phys_port_name"))]
+    return tuple(names)
 
 
 def ports(root: Path, name: str) -> tuple[Port, ...]:
