@@ -18,6 +18,12 @@ class Address:
     prefix: int
     label: str = ""
     """Name under which older tools show it (IPv4)."""
+    peer: str = ""
+    """The address of the other end, which the prefix is of then; "" where there is none."""
+    broadcast: str | None = None
+    """IPv4; "" for none, None for that of its network."""
+    scope: int = 0
+    """Where it is valid (IPv4): 0 everywhere, 253 on the link (include/uapi/linux/rtnetlink.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class Route:
     destination: str
     """A network with its prefix length."""
     gateway: str = ""
+    """For a network of IPv4 it may be of IPv6 (RFC 5549)."""
     source: str = ""
     table: int = 254
     """254: main (include/uapi/linux/rtnetlink.h)."""

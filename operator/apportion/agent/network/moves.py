@@ -235,8 +235,14 @@ def inside(row: NetworkRow) -> Interface:
         routes = ()  # the host's are those of the host's addresses
     if wanted.routes is not None:
         routes = tuple(Route(route.destination, route.gateway or "") for route in wanted.routes)
-    # A table of the host's rules is no table of the pod's.
-    routes = tuple(route for route in routes if route.table == Route("").table)
+    # A table of the host's rules is no table of the pod's,
+    # and an address of another interface no source there.
+    sources = {each.address for each in addresses}
+    routes = tuple(
+        replace(route, source=route.source if route.source in sources else "")
+        for route in routes
+        if route.table == Route("").table
+    )
     return replace(
         before,
         name=own.name or before.name,

@@ -107,8 +107,9 @@ def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
         refused = [*_set_altnames(netlink, now, wanted)]
         refused += [_add_address(netlink, index, each) for each in wanted.addresses]
         _say("state", lambda: netlink.link("set", index=index, state="up" if wanted.up else "down"))
-        # Routes go with an interface that goes down, and cannot be added before it is up.
-        refused += [_add_route(netlink, index, route) for route in (wanted.routes if wanted.up else ())]
+        # Routes go with an interface that goes down, and cannot be added before it is up, nor before their gateway can be reached.
+        routes = sorted(wanted.routes if wanted.up else (), key=lambda route: route.gateway != "")
+        refused += [_add_route(netlink, index, route) for route in routes]
         return tuple(text for text in refused if text)
 
     return ask(namespace, act)
@@ -125,20 +126,31 @@ def _set_altnames(netlink: Any, now: Interface, wanted: Interface) -> Iterator[s
 
 def _add_address(netlink: Any, index: int, wanted: Address) -> str:
     more: dict[str, Any] = {"label": wanted.label} if wanted.label else {}
-    if ":" not in wanted.address:
+    broadcast = wanted.broadcast
+    if broadcast is None and ":" not in wanted.address and wanted.prefix < 31:
         # Without it a network has no broadcasts.
-        network = ip_interface(f"{wanted.address}/{wanted.prefix}").network
-        more |= {"broadcast": str(network.broadcast_address)} if wanted.prefix < 31 else {}
+        broadcast = str(ip_interface(f"{wanted.address}/{wanted.prefix}").network.broadcast_address)
+    more |= {"broadcast": broadcast} if broadcast else {}
     return _refusal(
         f"address {wanted.address}/{wanted.prefix}",
-        lambda: netlink.addr("replace", index=index, address=wanted.address, prefixlen=wanted.prefix, **more),
+        lambda: netlink.addr(
+            "replace",
+            index=index,
+            local=wanted.address,
+            address=wanted.peer or wanted.address,
+            prefixlen=wanted.prefix,
+            scope=wanted.scope,
+            **more,
+        ),
     )
 
 
 def _add_route(netlink: Any, index: int, wanted: Route) -> str:
     words: dict[str, Any] = {"dst": wanted.destination, "oif": index, "table": wanted.table}
     words["family"] = socket.AF_INET6 if ":" in wanted.destination else socket.AF_INET
-    if wanted.gateway:
+    if ":" in wanted.gateway and words["family"] == socket.AF_INET:
+        words["via"] = {"family": socket.AF_INET6, "addr": wanted.gateway}
+    elif wanted.gateway:
         words["gateway"] = wanted.gateway
     elif words["family"] == socket.AF_INET:
         words["scope"] = _LINK_SCOPE
@@ -212,11 +224,19 @@ def _interface(raw: Any, addresses: tuple[Address, ...] = (), routes: tuple[Rout
 def _addresses(rows: Iterable[Any]) -> Iterable[Address]:
     for raw in rows:
         lasting = raw["family"] == socket.AF_INET or (raw.get_attr("IFA_FLAGS") or raw["flags"]) & _PERMANENT
-        # The kernel makes link-local ones itself, and a router's advertisements the others that do not last.
-        if lasting and raw["scope"] != _LINK_SCOPE:
-            text = raw.get_attr("IFA_LOCAL") or raw.get_attr("IFA_ADDRESS")
+        # The kernel makes link-local ones of IPv6 itself, and a router's advertisements the others that do not last.
+        if lasting and (raw["family"] == socket.AF_INET or raw["scope"] != _LINK_SCOPE):
+            other = raw.get_attr("IFA_ADDRESS")
+            text = raw.get_attr("IFA_LOCAL") or other
             label = raw.get_attr("IFA_LABEL") or ""
-            yield Address(text, raw["prefixlen"], label if ":" in label else "")
+            yield Address(
+                text,
+                raw["prefixlen"],
+                label=label if ":" in label else "",
+                peer=other if other != text else "",
+                broadcast=raw.get_attr("IFA_BROADCAST") or "",
+                scope=raw["scope"],
+            )
 
 
 def _routes(rows: Iterable[Any], index: int) -> Iterable[Route]:
@@ -226,10 +246,11 @@ def _routes(rows: Iterable[Any], index: int) -> Iterable[Route]:
             continue
         if table == _LOCAL_TABLE or raw["type"] != _UNICAST:
             continue
+        via = raw.get_attr("RTA_VIA") or {}
         anywhere = "::" if raw["family"] == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - a destination
         yield Route(
             destination=f"{raw.get_attr('RTA_DST') or anywhere}/{raw['dst_len']}",
-            gateway=raw.get_attr("RTA_GATEWAY") or "",
+            gateway=raw.get_attr("RTA_GATEWAY") or via.get("addr", ""),
             source=raw.get_attr("RTA_PREFSRC") or "",
             table=table,
             metric=raw.get_attr("RTA_PRIORITY") or 0,
