@@ -109,6 +109,20 @@ async def test_channels_fare_as_the_driver_and_the_fabric_do(node: Node) -> None
     devices.write_text(before)
 
 
+async def test_a_channel_waits_while_the_gpus_of_its_node_are_in_two_cliques(node: Node) -> None:
+    """Which of both it reaches is nobody's to say; a GPU that does not answer has no say."""
+    for gpu in range(2):
+        node.fake.fabric(gpu, COMPLETED, clique=7, cluster=CLUSTER)
+    hardware, _ = await offered(node, 1)
+    await hardware.fabric()
+    node.fake.fabric(1, COMPLETED, clique=8, cluster=CLUSTER)
+    await hardware.fabric()
+    assert (await hardware.fabric())["channel-0"] == "NoClique"
+    node.fake.fail("*", 999, times=-1, card=1)
+    await hardware.fabric()
+    assert "channel-0" not in await hardware.fabric()
+
+
 def test_channels_of_a_driver_that_is_awaited_stay_published(node: Node, tmp_path: Path) -> None:
     """As its GPUs do: their slices are not deleted while the driver is exchanged."""
     bus = node.root / "sys/bus/pci/devices"

@@ -81,9 +81,9 @@ class ImexBackend(UncutBackend):
         return tuple(self._cards)
 
     def fabric(self, card: str) -> str:  # noqa: ARG002 - the protocol's
-        """Return why a channel cannot be used, "" while a GPU is in the clique."""
+        """Return why a channel cannot be used, "" while the GPUs that are in a clique are in this one."""
         seen = self._cliques.seen
-        return "NoClique" if seen and self._clique not in seen else ""
+        return "NoClique" if seen and {*seen} - {""} != {self._clique} else ""
 
     def _card(self, number: int) -> Card:
         attributes: dict[str, Scalar] = {"id": number, "cliqueID": self._clique}

@@ -214,7 +214,8 @@ class NvmlBackend:
     def fabric(self, card: str) -> str:
         """Return why a GPU has not joined its fabric, "" when it has."""
         gpu = self._gpu(card)
-        place = fabric(self._session, self._session.handle(gpu.card.uuid, gpu.name), gpu.name)
+        with self.cliques.asking(card):
+            place = fabric(self._session, self._session.handle(gpu.card.uuid, gpu.name), gpu.name)
         self.cliques.note(card, place)
         if place is not None and place.attributes.items() - gpu.card.attributes.items():
             # It has joined since it was discovered: the next discovery publishes its clique.

@@ -5,7 +5,8 @@ with the Fabric Manager, and only then reaches others; a program that starts on 
 cmd/compute-domain-kubelet-plugin/nvlib.go:270-345) reads the same: state completed, status success, and a cluster UUID that is not zero.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, Final
@@ -71,6 +72,17 @@ class Cliques:
     def note(self, card: str, place: Fabric | None) -> None:
         """Remember where a GPU was found."""
         self._seen[card] = _clique(place)
+
+    @contextmanager
+    def asking(self, card: str) -> Iterator[None]:
+        """Forget where a GPU was found if it does not answer while the others may: then it has no say."""
+        try:
+            yield
+        except (NoSession, Released):
+            raise
+        except HardwareError:
+            self._seen.pop(card, None)
+            raise
 
     def common(self) -> str:
         """Ask for the clique of all GPUs that are in one; "": there is none, or they disagree.
