@@ -116,9 +116,9 @@ def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
 
 
 def _set_altnames(netlink: Any, now: Interface, wanted: Interface) -> Iterator[str]:
-    has, gets = set(now.altnames or ()), set(wanted.altnames or ())
     if wanted.altnames is None:
         return
+    has, gets = set(now.altnames or ()), set(wanted.altnames)
     for command, altnames in (("property_del", has - gets), ("property_add", gets - has)):
         for each in sorted(altnames):
             yield _refusal(f"name {each}", partial(netlink.link, command, index=now.index, altname=each))
