@@ -21,6 +21,7 @@ import structlog
 from apportion import metrics
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import LEASES
+from apportion.cluster.observedterm import NOTICE, ObservedTerm
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 
 _log = structlog.get_logger()
@@ -28,8 +29,6 @@ _FOLLOW = 0.5
 """Seconds between two tries of a follower, at most."""
 _MARGIN = 0.05
 """Seconds after the end of another's term at which a follower tries."""
-_NOTICE = 0.8
-"""Seconds before the end of another's term at which `ending` is called: what it asks the server for takes one to two."""
 _RELEASED = 1
 """Seconds that a lease lasts whose holder has released it, as client-go writes them; one that was emptied by others keeps its term."""
 _REST = 2.0
@@ -89,24 +88,21 @@ class Lease:
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
         self._record: Object | None = None
-        """The Lease as we last wrote it, while we lead."""
+        """The Lease as we last wrote it, while we lead; None after a renewal that failed."""
+        self._transitions: int | None = None
+        """`leaseTransitions` of our term."""
         self._rests_until = float("-inf")
         self._overtaken = 0
         """Tries in a row at which another one was first, or a webhook refused with the status of that (409)."""
         self._logged = float("-inf")
         """When a try was last logged that failed, and none has succeeded since."""
-        self._observed: tuple[str, float] | None = None
-        """Version of another's record, empty if it was deleted, and when it was first seen."""
-        self._term = 0.0
-        """Seconds that the observed record lasts."""
-        self._noticed: tuple[str, float] | None = None
-        """The observed record whose end was told."""
+        self._other = ObservedTerm(clock)
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.lost = asyncio.Event()
         """Set while it does not."""
         self.terms = 0
-        """How often `gained` was set."""
+        """How often this replica has begun to lead; `gained` and `lost` follow in the event loop of the tasks that wait for them."""
         self.lost.set()
 
     def remaining(self) -> float:
@@ -134,8 +130,8 @@ class Lease:
                     await self._attempt(client)
                 if self._since is not None and self.remaining() <= 0:
                     self._lose("not renewed in time")
-                if self._since is None:
-                    self._notice()
+                if self._since is None and self._other.is_ending():
+                    self._tell(self._ending)
                 await self._sleep(self._renew if self._since is not None else self._until_next_try())
         finally:
             if self._since is not None and self._writing():
@@ -145,37 +141,29 @@ class Lease:
                 self._lose("released")
                 await self._release(client)
 
-    def _left(self) -> float:
-        """Seconds until another's term ends; none where no record of another is known."""
-        return self._observed[1] + self._term - self._clock() if self._observed else 0.0
-
     def _until_next_try(self) -> float:
         """Seconds until a follower tries again: soon, and at once when the other's term is about to end, and when it ends."""
-        left = self._left()
-        if left > _NOTICE:
-            return min(_FOLLOW, self._renew, left - _NOTICE)
+        left = self._other.left()
+        if left > NOTICE:
+            return min(_FOLLOW, self._renew, left - NOTICE)
         return min(_FOLLOW, self._renew, left + _MARGIN if left > 0 else _FOLLOW)
 
-    def _notice(self) -> None:
-        """Say once of a record that its term is about to end."""
-        if self._observed is not None and self._observed != self._noticed and self._left() <= _NOTICE:
-            self._noticed = self._observed
-            self._tell(self._ending)
-
     async def _attempt(self, client: Client) -> None:
+        if self._since is not None and self.remaining() <= 0:
+            # While this machine stood still another replica may have led and given the lease back.
+            self._lose("not renewed in time")
         asked = self._clock()
         try:
             takes = await self._take(client)
             self._overtaken, self._logged = 0, float("-inf")
             if takes:
-                self._until = asked + self._duration
                 if self._since is None:
                     self._since = asked
+                    self.terms += 1
                     _log.info("lease.gained", identity=self._identity)
                     metrics.LEASE_CHANGES.labels("gained").inc()
                     self._tell(self._say_gained)
-            elif self._since is not None:
-                self._lose("taken by another replica")
+                self._until = asked + self._duration
         except Overtaken as error:
             self._overtaken += 1
             # Who is overtaken by another replica finds the Lease taken at the next try.
@@ -191,6 +179,7 @@ class Lease:
             _log.warning(event, error=str(error))
 
     async def _take(self, client: Client) -> bool:
+        """Renew or win the lease; says whether this replica holds it. A former term ends where the Lease is not as that left it."""
         if self._record is not None:
             # A renewal is one request: nobody else writes a lease that we hold.
             held, self._record = self._record, None
@@ -200,40 +189,48 @@ class Lease:
         try:
             found = await client.get(LEASES, self._name, namespace=self._namespace)
         except Missing:
-            # Somebody has deleted it: its holder may write until the term is over, and learns of it when he renews.
-            if self._since is None and self._observed is not None and not self._is_over("", self._term):
+            found = {}
+        led = self._since is not None
+        if led and not self._is_of_our_term(found):
+            # Another replica may have led meanwhile: what it did has to be observed before this one acts.
+            self._lose("the Lease was changed by others")
+        if not found:
+            if not led and self._other.holds_after_deletion():
                 return False
             body = self._body({}, self._identity)
-            self._record = await client.create(LEASES, body, namespace=self._namespace)
-            self._observed = None
+            self._won(await client.create(LEASES, body, namespace=self._namespace))
             return True
-        if not (self._is_free(found.get("spec") or {}) or self._expired(found)):
+        if not (self._is_free(found.get("spec") or {}, led=led) or self._expired(found)):
             return False
-        self._record = await self._write(client, found, self._identity)
-        self._observed = None
+        self._won(await self._write(client, found, self._identity))
         return True
+
+    def _is_of_our_term(self, found: Object) -> bool:
+        """Say whether the Lease (empty: there is none) is of the term that we hold, whatever else others changed in it."""
+        spec = found.get("spec") or {}
+        return [spec.get(name) for name in ("holderIdentity", "leaseTransitions")] == [
+            self._identity,
+            self._transitions,
+        ]
+
+    def _won(self, record: Object) -> None:
+        self._other.forget()
+        self._record = record
+        self._transitions = record["spec"].get("leaseTransitions")
 
     async def _write(self, client: Client, found: Object, holder: str) -> Object:
         return await client.replace(LEASES, self._name, self._body(found, holder), namespace=self._namespace)
 
-    def _is_free(self, spec: Mapping[str, Any]) -> bool:
-        """Say whether nobody else may write: where others than its holder have emptied it, he may until his term is over."""
+    def _is_free(self, spec: Mapping[str, Any], *, led: bool) -> bool:
+        """Say whether nobody else may write: where others than its holder have emptied it, he may until his term is over; `led`: that is us."""
         holder = spec.get("holderIdentity")
         if not holder:
-            return self._since is not None or spec.get("leaseDurationSeconds") == _RELEASED
+            return led or spec.get("leaseDurationSeconds") == _RELEASED
         return bool(holder == self._identity)
 
     def _expired(self, found: Object) -> bool:
-        # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
-        self._term = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
-        return self._is_over(str(found["metadata"]["resourceVersion"]), self._term)
-
-    def _is_over(self, version: str, term: float) -> bool:
-        """Say whether another's record has had this version (empty: it is deleted) for longer than its term."""
-        if self._observed is None or self._observed[0] != version:
-            self._observed = (version, self._clock())
-            return False
-        return self._clock() - self._observed[1] > term
+        seconds = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
+        return self._other.is_over(str(found["metadata"]["resourceVersion"]), seconds)
 
     def _body(self, found: Object, holder: str) -> Object:
         spec: dict[str, Any] = dict(found.get("spec") or {})
@@ -252,7 +249,6 @@ class Lease:
         return {"apiVersion": LEASES.api_version, "kind": LEASES.name, "metadata": metadata, "spec": spec}
 
     def _say_gained(self) -> None:
-        self.terms += 1
         self.lost.clear()
         self.gained.set()
 
