@@ -1,6 +1,7 @@
 """Allocated claims whose finalizer somebody took off, as `kubectl replace` with a manifest does: the allocation is there as before."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -44,8 +45,10 @@ class Server:
         return self._world.see(kind, raw)
 
 
-def replaced(how: str = "shared", *, by: str = "apportion-operator", **metadata: Any) -> ObservedCluster:
-    """Return a world with a pod behind our gate and its allocated claim, which has no finalizer any more.
+def replaced(
+    how: str = "shared", *, by: str = "apportion-operator", left: Sequence[str] = (), **metadata: Any
+) -> ObservedCluster:
+    """Return a world with a pod behind our gate and its allocated claim, which has no finalizers any more but those that are `left`.
 
     `how`: made for the pod from a `template`, `shared` with a pod that runs, or allocated without a pod (`immediate`).
     """
@@ -63,7 +66,7 @@ def replaced(how: str = "shared", *, by: str = "apportion-operator", **metadata:
     name, uid = user["metadata"]["name"], user["metadata"]["uid"]
     reserved = [] if how == "immediate" else [{"resource": "pods", "name": name, "uid": uid}]
     claim = world.allocate(world.claim("c", **metadata), "n1", "gpu-0", by=by, reservedFor=reserved)
-    claim["metadata"]["finalizers"] = []
+    claim["metadata"]["finalizers"] = [*left]
     world.see(CLAIMS, claim)
     return world
 
@@ -102,6 +105,18 @@ async def test_a_pod_starts_though_somebody_took_the_finalizer_off_its_claim(
     await passes(cycle, 2)
     assert gates(world) == []
     assert server.finalizers == [[finalizer]]
+
+
+@pytest.mark.parametrize("how", ["shared", "immediate"])
+async def test_the_finalizer_of_somebody_else_is_not_enough_for_a_start(how: str) -> None:
+    """controller-manager never takes the devices of a claim without its own; ours is written to the others."""
+    world = replaced(how, left=["example.com/backup"])
+    server = Server(world)
+    cycle = world.cycle(server)
+    await passes(cycle, 3)
+    ours = ALLOCATION_FINALIZER if how == "immediate" else PROTECTION_FINALIZER
+    assert server.finalizers == [["example.com/backup", ours]]
+    assert gates(world) == []
 
 
 async def test_a_finalizer_that_the_server_refuses_is_written_anew_after_a_pause_that_grows() -> None:

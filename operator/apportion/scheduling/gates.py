@@ -1,7 +1,7 @@
 """Gates: the pods from which our scheduling gate can be removed now.
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
-claim of ours, without overlap, with a finalizer, and (by policy) once the partitions behind it are cut; not while all pods that have
+claim of ours, without overlap, with the finalizer that we write, and (by policy) once the partitions behind it are cut; not while all pods that have
 reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
 the gate at once: admission cannot look into claims. Of the pods that share a network device one has its gate removed. They keep it while there is a policy of which nobody can read
 what classes it covers. A pod that does not fit on the node of a shared claim, or needs another one's company there, waits until another pod has reserved it.
@@ -22,7 +22,7 @@ from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.onepod import OnePod
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import ShutOut
-from apportion.scheduling.waiting import claims_of, has_devices
+from apportion.scheduling.waiting import claims_of, finalizer_of, has_devices
 
 AT_ONCE = 256
 """Pods that `open` looks at before it yields."""
@@ -51,7 +51,7 @@ class Gates:
         self.uncut: dict[str, tuple[Claim, DeviceId]] = {}
         """By UID, claims that kept pods waiting then for a partition that they look at with admin access, and that nobody cuts."""
         self.unprotected: dict[str, Claim] = {}
-        """By UID, claims of ours that kept pods waiting then because somebody took their finalizer off: we write it before each allocation."""
+        """By UID, claims of ours that kept pods waiting then because somebody took our finalizer off: we write it before each allocation."""
         self.awaited: dict[str, Claim] = {}
         """By UID, claims of ours that kept pods waiting then until their partition is cut."""
 
@@ -75,7 +75,7 @@ class Gates:
                 return not uncertain and has_devices(claim, snapshot)
             if claim.allocation is None or claim.uid in contested or _is_left(claim, snapshot):
                 return False
-            if not claim.finalizers:
+            if finalizer_of(claim) not in claim.finalizers:
                 # Not before the finalizer is there by which controller-manager cleans up.
                 self.unprotected[claim.uid] = claim
                 return False

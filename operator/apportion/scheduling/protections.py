@@ -1,7 +1,8 @@
 """Protections: the finalizer of claims that have devices, written again where somebody took it off.
 
-In: claims of ours with devices and without a finalizer. Out: writes in the background, one at a time for each of them. `kubectl replace` with a
-manifest takes all finalizers off a claim and leaves its allocation, and a pod is not started by a claim that could be gone at once.
+In: claims of ours with devices and without the finalizer that we write with these. Out: writes in the background, one at a time for each of them. `kubectl
+replace` with a manifest takes all finalizers off a claim, or leaves those of the manifest, and leaves its allocation: a pod is not started by a claim that could be
+gone at once, or that controller-manager, which looks for its own finalizer, would never deallocate.
 """
 
 from collections.abc import Callable, Collection, Coroutine

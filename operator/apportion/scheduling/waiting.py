@@ -14,11 +14,11 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from apportion.api import duration
-from apportion.api.contract import GATE, KEEP_FOR
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE, KEEP_FOR
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.claim import Claim
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.excess import PodExcess
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
@@ -129,6 +129,11 @@ def immediate(claim: Claim) -> bool:
 def is_kept(claim: Claim) -> bool:
     """Say whether the claim keeps its devices between pods: for ever, or for a time (our annotations)."""
     return immediate(claim) or KEEP_FOR in claim.annotations
+
+
+def finalizer_of(claim: Claim) -> str:
+    """Return the finalizer that we write to a claim with its allocation, which keeps it until its devices are free."""
+    return ALLOCATION_FINALIZER if is_kept(claim) else PROTECTION_FINALIZER
 
 
 def kept_for(claim: Claim) -> timedelta | None:

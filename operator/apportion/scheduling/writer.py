@@ -21,7 +21,7 @@ from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered
 from apportion.scheduling.extendedresources import Template
-from apportion.scheduling.waiting import is_kept
+from apportion.scheduling.waiting import finalizer_of
 
 _SCHEDULED = "PodScheduled"
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -61,7 +61,7 @@ class Writer:
         controller-manager takes the protection finalizer away at every deallocation, so it is checked before each
         allocation. Raises Overtaken when the claim changed since it was decided upon.
         """
-        finalizer = _finalizer(claim)
+        finalizer = finalizer_of(claim)
         if finalizer in claim.finalizers:
             return claim.version
         async with self._turns.of(claim.namespace):
@@ -88,7 +88,7 @@ class Writer:
         Overtaken when it had another one already, Missing when the claim is gone: then the same holds.
         """
         async with self._turns.of(claim.namespace):
-            kept = [each for each in claim.finalizers if each != _finalizer(claim)]
+            kept = [each for each in claim.finalizers if each != finalizer_of(claim)]
             await self._finalizers(claim, version, kept)
 
     async def version(self, claim: Claim) -> str:
@@ -292,8 +292,3 @@ def _gate_of(pod: Pod) -> str:
 
 def _consumer(pod: Pod) -> dict[str, str]:
     return {"resource": "pods", "name": pod.name, "uid": pod.uid}
-
-
-def _finalizer(claim: Claim) -> str:
-    """Return the finalizer that keeps the claim until its devices are free."""
-    return ALLOCATION_FINALIZER if is_kept(claim) else PROTECTION_FINALIZER
