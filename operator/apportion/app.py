@@ -97,7 +97,13 @@ class App:
             ending=self._expect,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
-        writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
+        writer = Writer(
+            client,
+            fence=self.lease.fence,
+            now=now,
+            concurrency=settings.cycle.writes,
+            sleep=self.lease.sleep,
+        )
         self.partitions = PartitionController(
             client, self.snapshot, self.recorder, programs, fence=self.lease.fence, clock=clock, now=now
         )

@@ -12,6 +12,7 @@ and `lost` are set in the event loop of the tasks that wait for them.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
@@ -35,6 +36,9 @@ _REST = 2.0
 """Terms for which a replica that gave the lease back does not try again."""
 _LOGGED = 60.0
 """Seconds between two log lines about tries that failed."""
+
+_TERM: ContextVar[int | None] = ContextVar("lease_term", default=None)
+"""The term for which a task works, and all tasks that it has started; None: for none."""
 
 Tell = Callable[[Callable[[], None]], object]
 """Calls a function in the event loop of the tasks that wait for `gained` and `lost`."""
@@ -89,13 +93,12 @@ class Lease:
         """When this replica began to lead; None for a follower."""
         self._record: Object | None = None
         """The Lease as we last wrote it, while we lead; None after a renewal that failed."""
-        self._transitions: int | None = None
-        """`leaseTransitions` of our term."""
-        self._rests_until = float("-inf")
+        self._ours: object = None
+        """What tells our term from others: `_term_of` the Lease."""
+        self._rests_until = self._logged = float("-inf")
+        """`_logged`: when a try was last logged that failed, and none has succeeded since."""
         self._overtaken = 0
         """Tries in a row at which another one was first, or a webhook refused with the status of that (409)."""
-        self._logged = float("-inf")
-        """When a try was last logged that failed, and none has succeeded since."""
         self._other = ObservedTerm(clock)
         self.gained = asyncio.Event()
         """Set while this replica leads."""
@@ -114,10 +117,27 @@ class Lease:
         since = self._since
         return 0.0 if since is None else self._clock() - since
 
+    def work_for(self, term: int) -> None:
+        """Let the current task, and those that it starts from now on, write in this term (a value of `terms`) only."""
+        _TERM.set(term)
+
     def fence(self) -> None:
-        """Raise NotLeading unless a write that starts now ends within our term."""
+        """Raise NotLeading unless a write that starts now ends within our term, which is the one that the current task works for."""
         if self.remaining() < self._reserve:
             raise NotLeading(f"lease {self._namespace}/{self._name}: {self.remaining():.1f} s left")
+        if self._is_over():
+            raise NotLeading(f"lease {self._namespace}/{self._name}: this was decided in a former term")
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, not beyond the end of the term that the current task works for."""
+        if not self._is_over():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.lost.wait()
+
+    def _is_over(self) -> bool:
+        # `_attempt` counts a term before it prolongs `_until`: who finds time left here finds the new number, too.
+        return _TERM.get() not in (None, self.terms)
 
     async def run(self, client: Client) -> None:
         """Try to lead and go on leading until cancelled; then releases the lease, unless a write may still be carried out."""
@@ -191,7 +211,7 @@ class Lease:
         except Missing:
             found = {}
         led = self._since is not None
-        if led and not self._is_of_our_term(found):
+        if led and _term_of(found) != self._ours:
             # Another replica may have led meanwhile: what it did has to be observed before this one acts.
             self._lose("the Lease was changed by others")
         if not found:
@@ -205,18 +225,9 @@ class Lease:
         self._won(await self._write(client, found, self._identity))
         return True
 
-    def _is_of_our_term(self, found: Object) -> bool:
-        """Say whether the Lease (empty: there is none) is of the term that we hold, whatever else others changed in it."""
-        spec = found.get("spec") or {}
-        return [spec.get(name) for name in ("holderIdentity", "leaseTransitions")] == [
-            self._identity,
-            self._transitions,
-        ]
-
     def _won(self, record: Object) -> None:
         self._other.forget()
-        self._record = record
-        self._transitions = record["spec"].get("leaseTransitions")
+        self._record, self._ours = record, _term_of(record)
 
     async def _write(self, client: Client, found: Object, holder: str) -> Object:
         return await client.replace(LEASES, self._name, self._body(found, holder), namespace=self._namespace)
@@ -281,3 +292,9 @@ class Lease:
                 await self._write(client, found, "")
         except ApiError as error:
             _log.info("lease.not_released", error=str(error))
+
+
+def _term_of(record: Object) -> tuple[object, object]:
+    """Return what tells the term of a Lease (empty: there is none) from others."""
+    spec = record.get("spec") or {}
+    return spec.get("holderIdentity"), spec.get("leaseTransitions")

@@ -7,7 +7,7 @@ test of the uid), so that the server refuses a stale decision.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.allocation import Allocation
-from apportion.dra.claim import PROTECTION_FINALIZER, Claim
+from apportion.dra.claim import Claim
 from apportion.dra.pod import HCCL_RANK_TABLE, UNSCHEDULABLE, Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered
 from apportion.scheduling.extendedresources import Template
@@ -43,14 +43,16 @@ class Writer:
         fence: Callable[[], None],
         now: Callable[[], datetime],
         concurrency: int = 32,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`fence` raises NotLeading when a write may not begin.
+        """`fence` raises NotLeading when a write may not begin; `sleep` ends early where none may any more.
 
         A quarter of `concurrency` is for one namespace at most, all but a quarter where no other has written lately.
         """
         self._client = client
         self._fence = fence
         self._now = now
+        self._sleep = sleep
         most = max(1, concurrency // 4)
         self._turns = WriteTurns(concurrency, most, alone=max(1, concurrency - most))
         self._shows = WriteTurns(_SHOWN_AT_ONCE, 1, alone=_SHOWN_AT_ONCE)
@@ -179,7 +181,7 @@ class Writer:
             except (Missing, BrokenInput):
                 return
             except (ApiError, NotLeading):
-                await asyncio.sleep(pause)
+                await self._sleep(pause)
             else:
                 return
 
