@@ -23,6 +23,7 @@ from apportion.scheduling.chargedcounters import with_counters
 from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.noderoom import promised_node
+from apportion.scheduling.pauses import Pauses
 from apportion.scheduling.protections import Protections
 from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
@@ -52,8 +53,8 @@ class BackgroundWrites:
         self._recorder = recorder
         self._clock = clock
         self._wake = wake
-        self._paused: dict[str, tuple[float, float]] = {}
-        """Until when a demand waits after a failed write, and how long the pause was."""
+        self._pauses = Pauses(clock, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        """Of demands after a failed write, by key."""
         self._ungating: set[str] = set()
         """Pods whose gate we are removing, or have removed and still observe."""
         self._showing: set[str] = set()
@@ -93,12 +94,7 @@ class BackgroundWrites:
 
     def paused(self, demand: str) -> bool:
         """Say whether a demand (its key) waits after a failed write."""
-        return self._paused.get(demand, (0.0, 0.0))[0] > self._clock()
-
-    def keep(self, demands: Iterable[str]) -> None:
-        """Forget the pauses of all other demands."""
-        kept = set(demands) if self._paused else set()
-        self._paused = {key: pause for key, pause in self._paused.items() if key in kept}
+        return demand in self._pauses
 
     def write(
         self, demand: WaitingDemand, pairs: Sequence[tuple[Claim, Allocation]], *, since: float | None
@@ -206,12 +202,9 @@ class BackgroundWrites:
     ) -> None:
         """Let a demand pause (at `least` so many seconds); without `known` the watch decides about the assumption."""
         metrics.ALLOCATIONS.labels(result).inc()
-        _, last = self._paused.get(demand.key, (0.0, 0.0))
-        pause = max(min(last * 2 or _FIRST_PAUSE, _LONGEST_PAUSE), least)
-        self._paused[demand.key] = (self._clock() + pause, pause)
         if known:
             self._snapshot.forget(assumption)
-        asyncio.get_running_loop().call_later(pause, self._wake)
+        asyncio.get_running_loop().call_later(self._pauses.begin(demand.key, least), self._wake)
 
     def _unanswered(self, demand: WaitingDemand, claim: Claim, assumption: Assumption, version: str) -> None:
         """Keep the devices of an allocation that may have been written; without a version only a finalizer may have been."""

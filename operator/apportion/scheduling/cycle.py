@@ -219,7 +219,6 @@ class Cycle:
             yield from self._extended.steps()
             self._writes.make(self._extended.templates())
             yield from self._reports.tell(len(demands), unservable)
-            self._writes.keep(demand.key for demand in demands)
             yield from self.decider.candidates.reading()
             self.preemptions.begin(demands)
             self.places.begin(demands)

@@ -14,11 +14,12 @@ from apportion.cluster.recorder import Recorder
 from apportion.dra.claim import Claim
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken, Unanswered
 from apportion.scheduling import events
+from apportion.scheduling.pauses import Pauses
 from apportion.scheduling.writer import Writer
 
 _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Seconds after a write, in which the watch shows what came of it; twice as many each time that the finalizer is still missing."""
+"""Seconds after a write, in which the watch shows what came of it; twice as many each time that the finalizer is missing once more."""
 
 
 class Protections:
@@ -36,19 +37,15 @@ class Protections:
         self._writer = writer
         self._recorder = recorder
         self._spawn = spawn
-        self._clock = clock
         self._writing: set[str] = set()
         """Claims (UIDs) whose finalizer is being written."""
-        self._pauses: dict[str, tuple[float, float]] = {}
-        """By claim (UID), until when nothing is written after a write, and how long that is."""
+        self._pauses = Pauses(clock, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        """Of claims (UIDs) after each write."""
 
     def begin(self, unprotected: Collection[Claim]) -> None:
-        """Have the finalizers of these claims written, which are all that lack one; not of one that is in a pause."""
-        uids = {claim.uid for claim in unprotected}
-        self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}
+        """Have the finalizers of these claims written; not of one that is in a pause."""
         for claim in unprotected:
-            until, _ = self._pauses.get(claim.uid, (0.0, 0.0))
-            if claim.uid not in self._writing and until <= self._clock():
+            if claim.uid not in self._writing and claim.uid not in self._pauses:
                 self._writing.add(claim.uid)
                 self._spawn(self._protect(claim))
 
@@ -64,7 +61,5 @@ class Protections:
         else:
             _log.info("claim.protected", claim=claim.key)
         finally:
-            _, last = self._pauses.get(claim.uid, (0.0, 0.0))
-            pause = min(2 * last or _FIRST_PAUSE, _LONGEST_PAUSE)
-            self._pauses[claim.uid] = self._clock() + pause, pause
+            self._pauses.begin(claim.uid)
             self._writing.discard(claim.uid)
