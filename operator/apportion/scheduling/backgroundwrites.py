@@ -22,7 +22,7 @@ from apportion.scheduling import events
 from apportion.scheduling.chargedcounters import with_counters
 from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.extendedresources import Template
-from apportion.scheduling.noderoom import promised_node
+from apportion.scheduling.gateremovals import GateRemovals
 from apportion.scheduling.pauses import Pauses
 from apportion.scheduling.protections import Protections
 from apportion.scheduling.unknownwrites import UnknownWrites
@@ -55,8 +55,6 @@ class BackgroundWrites:
         self._wake = wake
         self._pauses = Pauses(clock, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
         """Of demands after a failed write, by key."""
-        self._ungating: set[str] = set()
-        """Pods whose gate we are removing, or have removed and still observe."""
         self._showing: set[str] = set()
         """Pods of which we write that they are unschedulable, or are not."""
         self.clearing: set[str] = set()
@@ -67,6 +65,7 @@ class BackgroundWrites:
         self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
         self._tasks: set[asyncio.Task[None]] = set()
         self.protections = Protections(writer, recorder, self._spawn, clock=clock)
+        self.gate_removals = GateRemovals(snapshot, writer, recorder, self._spawn, clock=clock, wake=wake)
 
     async def finished(self) -> None:
         """Wait until nothing is under way, and nothing can be carried out later, as long as this replica may write."""
@@ -80,7 +79,7 @@ class BackgroundWrites:
     @property
     def open(self) -> bool:
         """Whether something may still be carried out; any thread may ask."""
-        return bool(self._tasks) or self._unknown.open
+        return bool(self._tasks) or self._unknown.open or self.gate_removals.unanswered
 
     @property
     def unknown(self) -> int:
@@ -104,13 +103,13 @@ class BackgroundWrites:
         assumptions = [(claim, found) for claim, _ in pairs if (found := assumed.get(claim.uid)) is not None]
         self._spawn(self._write(demand, assumptions, since))
 
-    def ungate(self, pods: Sequence[Pod], rank_tables: Mapping[str, str] | None = None) -> None:
-        """Remove the gates of these pods, but of those whose claims we are clearing; `rank_tables`: what some of them find in an annotation, by UID."""
-        self._ungating &= self._snapshot.pod_index.gated
-        for pod in pods:
-            if pod.uid not in self._ungating and not self._loses(pod):
-                self._ungating.add(pod.uid)
-                self._spawn(self._ungate(pod, (rank_tables or {}).get(pod.uid, "")))
+    def ungate(
+        self,
+        pods: Iterable[Pod],
+        rank_tables: Callable[[Sequence[Pod]], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        """Remove the gates of these pods, as `GateRemovals` does, but of those whose claims we are clearing."""
+        self.gate_removals.begin(pods, rank_tables, keeps=self._loses)
 
     def _loses(self, pod: Pod) -> bool:
         """Say whether a claim of a pod is being cleared: without its gate kube-scheduler might bind the pod to the node of what is gone by then."""
@@ -118,7 +117,7 @@ class BackgroundWrites:
 
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""
-        return pod in self._ungating
+        return pod in self.gate_removals
 
     def show(self, pod: Pod, why: str) -> None:
         """Let autoscalers see a pod behind our gate, with the reason; without one no longer."""
@@ -210,24 +209,6 @@ class BackgroundWrites:
         """Keep the devices of an allocation that may have been written; without a version only a finalizer may have been."""
         self._failed(demand, assumption, "unanswered", known=not version)
         self._unknown.note(claim, assumption, version)
-
-    async def _ungate(self, pod: Pod, rank_table: str) -> None:
-        """Remove a gate; without an answer it may go yet, and what the pod has is kept until that is known, or this replica leads no more."""
-        pause = 5 * _FIRST_PAUSE
-        while True:
-            try:
-                await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
-                metrics.UNGATED.inc()
-                _log.info("pod.ungated", pod=pod.key)
-            except Unanswered as error:
-                _log.info("pod.ungating_unanswered", pod=pod.key, error=str(error))
-                await asyncio.sleep(pause := min(2 * pause, _LONGEST_PAUSE))
-                continue
-            except (ApiError, NotLeading) as error:
-                _log.info("pod.not_ungated", pod=pod.key, error=str(error))
-                await asyncio.sleep(_FIRST_PAUSE)
-                self._ungating.discard(pod.uid)
-            return
 
     async def _show(self, pod: Pod, why: str) -> None:
         try:

@@ -158,6 +158,7 @@ class Cycle:
         """Act until cancelled; writes that are under way are waited for."""
         self._take_backs.skip()
         self._tidying.begin()
+        self._writes.gate_removals.begin_anew()
         evaluating = asyncio.create_task(
             evaluate(
                 self._preparing,
@@ -255,7 +256,7 @@ class Cycle:
             pods = yield from self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )
-            self._writes.ungate(pods, self._rank_tables.of(pods))
+            self._writes.ungate(pods, self._rank_tables.of)
             self._writes.protections.begin(self._gates.unprotected.values())
             yield None
             within = (demand for demand in demands if demand.key not in self.quotas.over)

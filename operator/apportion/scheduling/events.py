@@ -264,3 +264,8 @@ def broken_pool(recorder: Recorder, finding: Finding) -> None:
 def write_failed(recorder: Recorder, claim: Claim, error: ApiError, what: str = "the allocation") -> None:
     """The API server refused an allocation, or `what` else of a claim was to be written."""
     recorder.warning(about_claim(claim), "WriteFailed", f"{what} could not be written: {error}")
+
+
+def gate_not_removed(recorder: Recorder, pod: Pod, error: ApiError) -> None:
+    """A pod has all of its devices, and the API server refuses to let our gate go, or does not answer."""
+    recorder.warning(about_pod(pod), "WriteFailed", f"its scheduling gate could not be removed: {error}")

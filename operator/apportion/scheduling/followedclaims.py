@@ -65,6 +65,11 @@ class FollowedClaims:
             self._since.pop(name, None)
             self._since[name] = claim, self._clock()
 
+    def look_anew(self, claim: Claim) -> None:
+        """Look at a claim again, and count from now on where the condition holds."""
+        self._since.pop((claim.namespace, claim.name), None)
+        self.look(claim)
+
     def items(self) -> Iterator[tuple[Claim, float]]:
         """Yield the claims, and since when the condition holds for each; the longest first."""
         claims = self._snapshot.claims

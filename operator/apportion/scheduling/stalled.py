@@ -1,7 +1,7 @@
 """StalledAllocations: allocations that live pods name and that no scheduler takes up, although others wait for the devices.
 
 In: the snapshot, the demands that wait, the clock. Out: the claims to clear. A pod can be kept from starting by what we do
-not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there, another pod's end. kube-scheduler
+not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there, another pod's end, a webhook that lets nobody remove its gate. kube-scheduler
 would hold nothing for such a pod, so its devices go to others after the policy's unusedTimeout, and its claim then
 rests (`Exclusions.rest`), for twice as long each time. A claim that we reserved ahead loses its reservation after that time, and
 its devices after as long again: a scheduler that takes the pod has to reserve the claim then (ADR 23).
@@ -54,12 +54,13 @@ class StalledAllocations:
         manager: str,
         is_evaluated: Callable[[WaitingDemand], bool],
         ungating: Callable[[str], bool],
+        refused: Callable[[], frozenset[str]] = frozenset,
         lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`manager` is our field manager: only what we wrote is cleared. `lifted`: the state shows what is held by claims within.
 
         `is_evaluated` says whether a demand's costly selectors have been evaluated: only then is the allocator asked about it. `ungating` says of
-        which pods (UIDs) the gate is being removed.
+        which pods (UIDs) the gate is being removed, `refused` returns those of which nobody lets us remove it.
         """
         self._is_evaluated = is_evaluated
         self._lifted = lifted
@@ -69,6 +70,9 @@ class StalledAllocations:
         self._clock = clock
         self._manager = manager
         self._ungating = ungating
+        self._refused = refused
+        self._known_refused: frozenset[str] = frozenset()
+        """Of the pods for which claims were looked at."""
         self._stalled = FollowedClaims(snapshot, clock, self._is_stalled)
         self._behind = FollowedClaims(snapshot, clock, self._is_behind)
         self._hosts = -1
@@ -94,7 +98,12 @@ class StalledAllocations:
             pass
         self._exclusions.forget_claims(self._may_stall)
         rows = chain(self._stalled.items(), self._behind.items())
-        due = {claim.uid: claim for claim, since in rows if now - since >= self._timeout(claim)}
+        due = {
+            claim.uid: claim
+            for claim, since in rows
+            if now - since >= self._timeout(claim)
+            and not any(self._ungating(pod.uid) for pod in self._snapshot.users(claim))
+        }
         by_node: dict[str, list[Claim]] = {}
         for claim in due.values():
             if claim.allocation is not None:
@@ -114,7 +123,7 @@ class StalledAllocations:
         return found
 
     def steps(self) -> Iterator[None]:
-        """Look at the claims that changed, at all where other classes are there, and where room changed at those for whose pods it counts; yields where others may run."""
+        """Look at the claims that changed, at all where other classes are there, and where room or what is refused changed at those for whose pods it counts; yields where others may run."""
         snapshot, managed = self._snapshot, self._snapshot.managed
         classes = frozenset(managed.policies), managed.known
         if classes != self._classes:
@@ -126,6 +135,12 @@ class StalledAllocations:
         for claim in snapshot.claims_of(self._by_room) if hosts != self._hosts else ():
             yield
             self._stalled.look(claim)
+        refused, before = self._refused(), self._known_refused
+        self._known_refused = refused
+        for pod in snapshot.pods_of(refused ^ before):
+            for named in snapshot.named_claims(pod):
+                if named is not None:
+                    self._stalled.look_anew(named)
 
     def _timeout(self, claim: Claim) -> float:
         timeout = self._snapshot.managed.policy(claim).unused_timeout
@@ -146,7 +161,8 @@ class StalledAllocations:
             return False
         shut_out = ShutOut(self._snapshot)
         for pod in pods:
-            claims = claims_of(pod, self._snapshot) if GATE in pod.gates else None
+            starts = GATE in pod.gates and pod.uid not in self._known_refused
+            claims = claims_of(pod, self._snapshot) if starts else None
             # All is there but the partition: it is being cut.
             if claims is not None and all(has_devices(each, self._snapshot) for each in claims):
                 if any(map(shut_out.is_shared, claims)):

@@ -48,6 +48,7 @@ class Tidying:
             manager=manager,
             is_evaluated=is_evaluated,
             ungating=writes.ungating,
+            refused=lambda: writes.gate_removals.refused,
             lifted=decider.reservations.all_lifted,
         )
 
