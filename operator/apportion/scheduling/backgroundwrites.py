@@ -31,6 +31,8 @@ from apportion.scheduling.writer import Writer
 
 _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
+_FIRST_ENDING, _LONGEST_ENDING = 1.0, 60.0
+"""Seconds after which the end of an allocation, or of our finalizer, is tried anew where it failed."""
 _MADE = 2.0
 """Seconds after which a template is made again, if pods still wait for it."""
 
@@ -60,6 +62,8 @@ class BackgroundWrites:
         self.clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing."""
         self._releasing: set[str] = set()
+        self._endings = Pauses(clock, first=_FIRST_ENDING, longest=_LONGEST_ENDING)
+        """Of claims (UIDs) whose allocation could not be cleared, or whose finalizer could not be removed."""
         self._making: set[Template] = set()
         """Templates that we make, or have made a moment ago."""
         self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
@@ -126,14 +130,16 @@ class BackgroundWrites:
             self._spawn(self._show(pod, why))
 
     def clear(self, claim: Claim, why: str, reason: str) -> None:
-        """Clear an allocation; `why` is for people, `reason` for the metric. Not while the pod that it is reserved for loses its gate."""
-        if claim.uid not in self.clearing and not any(self.ungating(user.uid) for user in claim.reserved_for):
+        """Clear an allocation; `why` is for people, `reason` for the metric. Not while the pod that it is reserved for loses its gate, nor in a pause after a failure."""
+        if claim.uid in self.clearing or claim.uid in self._endings:
+            return
+        if not any(self.ungating(user.uid) for user in claim.reserved_for):
             self.clearing.add(claim.uid)
             self._spawn(self._clear(claim, why, reason))
 
     def release(self, claim: Claim) -> None:
-        """Remove our finalizer from a claim that is being deleted."""
-        if claim.uid not in self._releasing:
+        """Remove our finalizer from a claim that is being deleted; not in a pause after a failure."""
+        if claim.uid not in self._releasing and claim.uid not in self._endings:
             self._releasing.add(claim.uid)
             self._spawn(self._release(claim))
 
@@ -230,22 +236,31 @@ class BackgroundWrites:
                 metrics.GIVE_BACKS.labels(reason).inc()
                 events.given_back(self._recorder, claim, why)
                 _log.info("claim.given_back", claim=claim.key, why=why)
-        except Unanswered as error:
-            # It may be gone by us, or will be: asked again, the writer finds out.
-            _log.info("claim.not_given_back", claim=claim.key, error=str(error))
+            self._endings.end(claim.uid)
         except (ApiError, NotLeading, BrokenInput) as error:
-            self._snapshot.kept(claim.uid)
+            if not isinstance(error, Unanswered):
+                # Else it may be gone by us, or will be: asked again, the writer finds out.
+                self._snapshot.kept(claim.uid)
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))
+            self._not_ended(claim, error, "the end of its allocation")
         finally:
             self.clearing.discard(claim.uid)
 
     async def _release(self, claim: Claim) -> None:
         try:
             await self._writer.release(claim)
+            self._endings.end(claim.uid)
         except (ApiError, NotLeading) as error:
             _log.info("claim.not_released", claim=claim.key, error=str(error))
+            self._not_ended(claim, error, "the end of the operator's finalizer")
         finally:
             self._releasing.discard(claim.uid)
+
+    def _not_ended(self, claim: Claim, error: Exception, what: str) -> None:
+        """Let a claim pause; an Event says so where the API server refuses `what`, as a policy or webhook may do for ever."""
+        self._endings.begin(claim.uid)
+        if isinstance(error, ApiError) and not isinstance(error, Overtaken | Missing | Unreachable):
+            events.write_failed(self._recorder, claim, error, what)
 
     async def _recheck(self, claim: Claim) -> None:
         try:
