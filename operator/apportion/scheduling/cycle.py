@@ -33,6 +33,7 @@ from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.guarantees import Guarantees
+from apportion.scheduling.preemption.heldclaims import HeldClaims
 from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptions import Preemptions
 from apportion.scheduling.preparing import Preparing, evaluate
@@ -106,7 +107,7 @@ class Cycle:
         self._groups = group_decider = GroupDecider(decider, clock)
         self.preemptions = Preemptions(
             decider,
-            Holders(snapshot, now, manager, guarantees),
+            Holders(HeldClaims(snapshot, now, manager, guarantees)),
             guarantees,
             evictor,
             clock=clock,

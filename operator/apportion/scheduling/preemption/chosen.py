@@ -41,13 +41,14 @@ def chosen_by(
     """Return the pods behind victims, and which of them have borrowed what is taken back."""
     pods: dict[str, Pod] = {}
     borrowers: dict[str, str] = {}
-    groups = {key: own for each in possible for key, own in each.groups.items()}
+    groups = {key: whole for each in possible for key, whole in each.groups.items()}
     single = {key: own for each in possible for key, own in each.pods.items()}
     holders = {key: holder for each in possible for key, holder in each.holders.items()}
     for each in victims.victims:
-        own = groups[each.group] if each.group in victims.groups else single[each.key]
+        whole = each.group in victims.groups
+        holder = groups[each.group] if whole else holders[each.key]
+        own = holder.pods if whole else single[each.key]
         pods |= {pod.uid: pod for pod in own}
-        holder = holders[each.key]
         if own and not attempt.by_priority.may_go(holder, attempt.demand):
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
     quota = attempt.reclaim.quota if borrowers else ""
@@ -59,9 +60,9 @@ def pods_of(possible: Iterable[PossibleVictims], victims: VictimSet | GangVictim
     keys = {each.key for each in victims.victims}
     pods: dict[str, Pod] = {}
     for each in possible:
-        holders = (holder for key, holder in each.holders.items() if key in keys)
-        groups = (own for key, own in each.groups.items() if key in victims.groups)
-        pods |= {pod.uid: pod for own in (*(holder.pods for holder in holders), *groups) for pod in own}
+        holders = [holder for key, holder in each.holders.items() if key in keys]
+        holders += [whole for key, whole in each.groups.items() if key in victims.groups]
+        pods |= {pod.uid: pod for holder in holders for pod in holder.pods}
     return tuple(pods.values())
 
 

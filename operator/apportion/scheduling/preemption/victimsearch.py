@@ -208,7 +208,7 @@ class VictimSearch:
         demand, own = asking.preemptor.demand, asking.claims[node]
         capacity, spared = self._decider.candidates.capacity(), self._cooldown.spared
         off = asking.obstacles.on(node)
-        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, wanted, off)
+        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, (), wanted, off)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""
