@@ -32,6 +32,8 @@ class SteeredEvictor:
     """Pods (names) that a budget protects."""
     protected_late: Collection[str] = ()
     """Those that it protects only when they are asked for in earnest."""
+    unseen: Collection[str] = ()
+    """Those whose end the watch does not show yet."""
     evicted: list[str] = field(default_factory=list)
 
     async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
@@ -42,7 +44,8 @@ class SteeredEvictor:
         if pod.name in {*self.protected, *self.protected_late}:
             return Refused(pod, "PodDisruptionBudget keep needs it")
         self.evicted.append(pod.name)
-        mark_ending(self.world, pod.name)
+        if pod.name not in self.unseen:
+            mark_ending(self.world, pod.name)
         return None
 
 

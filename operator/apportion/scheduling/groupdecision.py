@@ -51,8 +51,8 @@ class GroupDecision:
         self.group = group
         self.granted = 0
         """Claims granted so far."""
-        self.decided: list[Decision] = []
-        """What was granted."""
+        self.decided: list[tuple[WaitingDemand, Decision]] = []
+        """What was granted, and to whom."""
         self.refused: Refused | None = None
         """Why the group gets nothing; None: it does, or something changed, and the next pass decides about it anew."""
         self.room: AwaitedRoom | None = None
@@ -227,7 +227,7 @@ class GroupDecision:
                         decider.learn(demand, decision)
                         decider.grant(demand, decision, self._capacity)
                         self.granted += len(demand.claims)
-                        self.decided.append(decision)
+                        self.decided.append((demand, decision))
                     yield
                     placed.drop_lost()
 

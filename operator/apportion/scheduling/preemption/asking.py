@@ -10,6 +10,7 @@ from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.obstacles import Obstacles
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.groupvictims import AskedGroup
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -24,6 +25,8 @@ class Asking:
     """By node the claims (UIDs) that could be taken back."""
     obstacles: Obstacles
     """What keeps its pods off nodes."""
+    now: InProgress
+    """What is being done for others."""
 
     def wanted(self, demand: WaitingDemand, snapshot: Snapshot) -> Resources:
         """Return what the pods of a demand want of a node."""

@@ -24,6 +24,8 @@ class Chosen:
     pods: tuple[Pod, ...]
     asked: tuple[Claim, ...]
     """The demand's claims as the allocator was asked about them."""
+    awaited: tuple[Pod, ...] = ()
+    """Pods that are being evicted for others already, and leave something for this one, too."""
     quota: str = ""
     """The quota that takes something back; empty: they go by priority."""
     borrowers: Mapping[str, str] = field(default_factory=dict)
@@ -51,8 +53,10 @@ def chosen_by(
         pods |= {pod.uid: pod for pod in own}
         if own and not attempt.by_priority.may_go(holder, attempt.demand):
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
+    gone = {pod.uid: pod for each in victims.victims for pod in holders[each.key].pods if not pod.deleting}
+    awaited = tuple(pod for uid, pod in gone.items() if uid not in pods)
     quota = attempt.reclaim.quota if borrowers else ""
-    return Chosen(victims, tuple(pods.values()), attempt.demand.asked, quota, borrowers)
+    return Chosen(victims, tuple(pods.values()), attempt.demand.asked, awaited, quota, borrowers)
 
 
 def pods_of(possible: Iterable[PossibleVictims], victims: VictimSet | GangVictims) -> tuple[Pod, ...]:

@@ -5,7 +5,7 @@ of them may not go, or because this replica may not write.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,6 +26,8 @@ from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
+SHOWN = 10.0
+"""Seconds within which the watch shows that an evicted pod ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Preemption:
     reservation: Reservation
     pods: tuple[Pod, ...]
     """Those to evict, in order."""
+    awaited: tuple[Pod, ...]
+    """Those that are evicted for others."""
     began: float
     asked: tuple[Claim, ...]
     """The demand's claims as the allocator is asked about them."""
@@ -117,6 +121,15 @@ class Evictions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By namespace of pods that are evicted."""
+        self._evicted: dict[str, float] = {}
+        """Until when the watch may show that pods (UIDs) end that were evicted."""
+
+    @property
+    def evicted(self) -> Collection[str]:
+        """Return the pods (UIDs) that were evicted a moment ago: the watch may not show yet that they end."""
+        now = self._clock()
+        self._evicted = {uid: until for uid, until in self._evicted.items() if until > now}
+        return self._evicted.keys()
 
     def begin(self, preemption: Preemption) -> None:
         """Evict the pods of a preemption; one without pods is done.
@@ -172,9 +185,12 @@ class Evictions:
             return None
         try:
             refused = await self._evictor.evict(pod)
+            if refused is None:
+                self._evicted[pod.uid] = self._clock() + SHOWN
         except Unanswered as error:
             # It ends, or it does not: the watch shows which.
             _log.info("preemption.unanswered", pod=pod.key, error=str(error))
+            self._evicted[pod.uid] = self._clock() + SHOWN
             return None
         if refused is None:
             preemption.evicted += 1

@@ -21,6 +21,7 @@ from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import ReclaimRule
 from apportion.scheduling.preemption.heldclaims import HeldClaims
+from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.runninggroups import RunningGroup, RunningGroups
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -88,19 +89,21 @@ class Holders:
         rule: Eligibility,
         reclaim: ReclaimRule,
         spared: Callable[[str], bool],
-        going: Collection[str],
+        now: InProgress,
         wanted: Iterable[str],
         obstacles: NodeObstacles,
     ) -> PossibleVictims:
         """Return the victims on a node as they are now, of those with these claims (UIDs).
 
         `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `spared` of a pod's UID that it may not go now;
-        `going`: pods (UIDs) that are being evicted for others.
+        `now`: what is being done for others.
         """
         left_alone: Counter[str] = Counter()
         if node not in capacity.nodes:
             return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
-        look = _Look(self._held, RunningGroups(self._held, going), demand, rule, reclaim, spared, going)
+        look = _Look(
+            self._held, RunningGroups(self._held, now.going), demand, rule, reclaim, spared, now.going
+        )
         victims: list[Victim] = []
         holders: dict[str, Holder] = {}
         own = [claim for claim in self._snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
@@ -111,9 +114,10 @@ class Holders:
                 holders[victim.key] = holder
             elif victim:
                 left_alone[victim] += 1
-        room = {**capacity.left(node, wanted), **obstacles.left}
+        promised = now.room.get(node, {})
+        left = {name: left - promised.get(name, 0) for name, left in capacity.left(node, wanted).items()}
         allowance = {**reclaim.allowance, **look.allowance}
-        made = NodeVictims(node, tuple(victims), look.victim_groups, room, allowance)
+        made = NodeVictims(node, tuple(victims), look.victim_groups, {**left, **obstacles.left}, allowance)
         may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
         left_alone[_GUARANTEED] += len(victims) - len(may)
         pods = {key: tuple(filter(look.groups.stays, holder.pods)) for key, holder in holders.items()}

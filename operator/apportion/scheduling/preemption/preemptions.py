@@ -21,10 +21,10 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.cooldown import Cooldown
-from apportion.scheduling.preemption.evictions import Evicting, Evictions, Preemption
+from apportion.scheduling.preemption.evictions import SHOWN, Evicting, Evictions, Preemption
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
-from apportion.scheduling.preemption.inprogress import InProgress
+from apportion.scheduling.preemption.inprogress import InProgress, in_progress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
@@ -38,8 +38,6 @@ _UNUSED = 60.0
 """Seconds for which devices are kept once all victims are gone."""
 _LONGEST = 3600.0
 """Seconds for which they are kept at most: a pod may take its time to end."""
-_SHOWN = 10.0
-"""Seconds within which the watch shows that an evicted pod ends."""
 _TRIES = 3
 """Times that victims are chosen in one preemption, when some of them may not be evicted."""
 
@@ -193,17 +191,19 @@ class Preemptions:
     def _in_progress(self) -> InProgress:
         """Return what is being done: who is about to get devices, and who goes for them."""
         active = self._active.values()
-        return InProgress(
-            [each.demand for each in active if self._snapshot.allocation(each.demand.claims[0]) is None],
-            {pod.uid for each in active if not each.stopped for pod in each.pods},
-        )
+        ahead = [each.demand for each in active if self._snapshot.allocation(each.demand.claims[0]) is None]
+        going = {pod.uid for each in active if not each.stopped for pod in each.pods}
+        kept = (row for each in active for row in each.reservation.rows)
+        return in_progress(ahead, going.union(self._evictions.evicted), kept, self._snapshot)
 
     def _start(self, preemptor: Preemptor, chosen: Chosen, tries: int = 1, evicted: int = 0) -> None:
-        reservation = Reservation(self._snapshot.state, preemptor.key, chosen.decisions)
+        rows = tuple(zip(preemptor.members, chosen.decisions, strict=True))
+        reservation = Reservation(self._snapshot.state, preemptor.key, rows)
         made = self._active[preemptor.key] = Preemption(
             preemptor,
             reservation,
             chosen.pods,
+            chosen.awaited,
             self._clock(),
             chosen.asked,
             chosen.quota,
@@ -241,8 +241,8 @@ class Preemptions:
         has = self._have_devices(preemption)
         if all(has):
             return  # it is being written
-        live = [self._snapshot.pods.get(pod.uid) for pod in preemption.pods]
-        stays = now - preemption.asked_until >= _SHOWN and any(
+        live = [self._snapshot.pods.get(pod.uid) for pod in (*preemption.pods, *preemption.awaited)]
+        stays = now - preemption.asked_until >= SHOWN and any(
             pod is not None and not pod.deleting and not pod.finished for pod in live
         )
         if (preemption.stopped or stays) and not any(has):

@@ -10,21 +10,23 @@ from contextlib import contextmanager
 from apportion.allocator.decision import Decision
 from apportion.allocator.state import State
 from apportion.api.hold import HoldPurpose, hold_key, hold_name
+from apportion.scheduling.waiting import WaitingDemand
 
 
 class Reservation:
     """Held decisions: one, or those for the members of a group."""
 
-    def __init__(self, state: State, demand: str, decisions: Sequence[Decision]) -> None:
-        """`demand`: its key."""
+    def __init__(self, state: State, key: str, rows: Sequence[tuple[WaitingDemand, Decision]]) -> None:
+        """`key`: of who waits; `rows`: what each member gets."""
         self._state = state
-        self.name = hold_name(HoldPurpose.PREEMPTION, demand)
+        self.rows = rows
+        self.name = hold_name(HoldPurpose.PREEMPTION, key)
         """Of the DeviceHold that shows it."""
         self._key = hold_key(self.name)
         self.results = tuple(
-            result for decision in decisions for each in decision.allocations for result in each.results
+            result for _, decision in rows for each in decision.allocations for result in each.results
         )
-        self.nodes = frozenset(decision.node for decision in decisions)
+        self.nodes = frozenset(decision.node for _, decision in rows)
         self.hold()
 
     def hold(self) -> None:

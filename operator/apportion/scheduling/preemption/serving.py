@@ -19,7 +19,7 @@ from apportion.scheduling.preemption.evictions import Looked, Preemption
 from apportion.scheduling.preemption.preemptor import current_group
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import is_current
+from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _ELSEWHERE = 1.0
 """Seconds after which one is decided about though nothing changed on its node: quotas, and what rules nodes out, have changed, perhaps."""
@@ -107,7 +107,7 @@ class Serving:
                 decision = decider.admissible.of(demand, here, terms, found, None)
         except (BrokenInput, OverLimit):
             return True  # the walk through the queue meets it again, and says so
-        self._keep(preemption, decision)
+        self._keep(preemption, (demand, decision))
         decider.learn(demand, decision)
         decider.grant(demand, decision, capacity)
         return True
@@ -128,8 +128,8 @@ class Serving:
         if decision.granted:
             self._keep(preemption, *decision.decided)
 
-    def _keep(self, preemption: Preemption, *decisions: Decision) -> None:
+    def _keep(self, preemption: Preemption, *rows: tuple[WaitingDemand, Decision]) -> None:
         """Keep what was decided until the watch shows it: the write may fail, and then it is decided again."""
         preemption.reservation.release()
-        preemption.reservation = Reservation(self._snapshot.state, preemption.demand.key, decisions)
+        preemption.reservation = Reservation(self._snapshot.state, preemption.demand.key, rows)
         preemption.granted = True

@@ -89,11 +89,11 @@ class VictimSearch:
             return Counter()  # what waits for its quota takes nothing from anybody
         demand = replace(preemptor.demand, asked=quotas.asked(preemptor.members))
         taken = found.claims.keys() if evicts else found.ending
-        asking = self._asking(preemptor, found, taken, only, window)
+        asking = self._asking(preemptor, found, taken, only, window, in_progress())
         if asking is None:
             return Counter()
         left_alone: Counter[str] = Counter()
-        attempts = deque(self._attempts(demand, in_progress()) if evicts else [Attempt(demand, NOBODY)])
+        attempts = deque(self._attempts(demand, asking.now) if evicts else [Attempt(demand, NOBODY)])
         while attempts:
             attempt = attempts.popleft()
             possible, victims = yield from self._victims(asking, attempt)
@@ -106,11 +106,11 @@ class VictimSearch:
             now = in_progress()
             attempt = self._renewed(attempt, demand, now)
             with self._decider.reservations.lifted(preemptor.head):
-                going = self._still_going(asking, attempt, possible, victims)
+                going = self._still_going(replace(asking, now=now), attempt, possible, victims)
             if going is None:
                 continue
             decision = together(decisions_of(victims))
-            if not self._allows(preemptor, attempts, attempt, decisions_of(victims)):
+            if not self._allows(preemptor, attempts, attempt, decisions_of(victims), now):
                 continue
             chosen = chosen_by(attempt, going, victims)
             if chosen.borrowers:
@@ -128,12 +128,14 @@ class VictimSearch:
         attempts: deque[Attempt],
         attempt: Attempt,
         decisions: Sequence[Decision],
+        now: InProgress,
     ) -> bool:
-        """Say whether limits and agents allow what members get; if it is a limit that does not, the next of the attempts asks for less of it."""
+        """Say whether limits and agents allow what members get, beside what is promised to others; if it is a limit that does not, the next of the attempts asks for less of it."""
         try:
             for member, own in zip(preemptor.members, decisions, strict=True):
                 self._decider.admissible.check(member, own)
-            found = self._quotas.group_within(preemptor.parts(attempt.demand.asked), decisions)
+            parts = preemptor.parts(attempt.demand.asked)
+            found = self._quotas.group_within(parts, decisions, now.promised)
         except (BrokenInput, OverLimit):
             return False  # the one who decides about the demand meets it again, and says so
         if found.less and attempt.narrowed < TRIES:
@@ -147,6 +149,7 @@ class VictimSearch:
         nodes: Collection[str],
         only: frozenset[str] | None,
         window: Window,
+        now: InProgress,
     ) -> Asking | None:
         """Return what to ask; `nodes`: those from which somebody may go, of which `window` chooses some. None: no node of these suits the pods."""
         candidates = self._decider.candidates
@@ -158,14 +161,14 @@ class VictimSearch:
                 return None
             taken, others = looked_at(group, nodes, window, self._snapshot.state)
             rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
-            return Asking(preemptor, group, rows, obstacles)
+            return Asking(preemptor, group, rows, obstacles, now)
         if only is not None:
             nodes = only.intersection(nodes)
         asked = candidates.ask_with_victims(preemptor.demand, capacity, nodes, holds_devices)
         if asked is None:
             return None
         rows = {name: found.claims[name] for name in window.of(sorted(asked.nodes or ()), MOST_NODES)}
-        return Asking(preemptor, asked, rows, obstacles)
+        return Asking(preemptor, asked, rows, obstacles, now)
 
     def _victims(
         self, asking: Asking, attempt: Attempt
@@ -208,7 +211,8 @@ class VictimSearch:
         demand, own = asking.preemptor.demand, asking.claims[node]
         capacity, spared = self._decider.candidates.capacity(), self._cooldown.spared
         off = asking.obstacles.on(node)
-        return self._holders.read(demand, node, own, capacity, rule, attempt.reclaim, spared, (), wanted, off)
+        reclaim, now = attempt.reclaim, asking.now
+        return self._holders.read(demand, node, own, capacity, rule, reclaim, spared, now, wanted, off)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""

@@ -17,6 +17,7 @@ from apportion.scheduling.preemption.holders import ClaimsByNode
 from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
+from apportion.scheduling.preemption.promisedpods import PromisedPods
 from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.preemption.windows import Window, Windows
 from apportion.scheduling.searchturns import SHARE
@@ -52,7 +53,8 @@ class VictimSearches:
         self._clock = clock
         self._in_progress = in_progress
         self._is_evaluated = is_evaluated
-        self._start = start
+        self._promised = PromisedPods(decider.candidates, in_progress)
+        self._start_one = start
         self._windows = Windows()
         self._began = -_PAUSE
         self._steps: Iterator[None] | None = None
@@ -92,19 +94,21 @@ class VictimSearches:
             self._began, self._spent = now, 0.0
             self._steps = self._for_first(demands, groups, active)
         self._resumed = now
-        for _ in self._steps or ():
-            ended = self._clock()
-            self._spent += ended - self._resumed
-            if ended >= now + longest * SHARE:
-                return
-            yield
-            self._resumed = self._clock()
+        with self._promised.counted():
+            for _ in self._steps or ():
+                ended = self._clock()
+                self._spent += ended - self._resumed
+                if ended >= now + longest * SHARE:
+                    return
+                yield
+                self._resumed = self._clock()
         self._steps = None
 
     def instead(self, preemptor: Preemptor) -> Generator[None, None, Chosen | None]:
         """Return other victims for one some of whose victims stay; None: there are none."""
         found = yield from self._search.claims()
-        chosen = yield from self._one(preemptor, found, None, evicts=True)
+        with self._promised.counted():
+            chosen = yield from self._one(preemptor, found, None, evicts=True)
         return chosen if isinstance(chosen, Chosen) else None
 
     def of_ending(
@@ -117,11 +121,17 @@ class VictimSearches:
         if not found.ending:
             return
         due, _ = yield from self._preemptors.first(demands, groups, ())
-        for preemptor in due:
-            if self._may_search(preemptor):
-                chosen = yield from self._one(preemptor, found, None, evicts=False)
-                if isinstance(chosen, Chosen):
-                    self._start(preemptor, chosen)
+        with self._promised.counted():
+            for preemptor in due:
+                if self._may_search(preemptor):
+                    chosen = yield from self._one(preemptor, found, None, evicts=False)
+                    if isinstance(chosen, Chosen):
+                        self._start(preemptor, chosen)
+
+    def _start(self, preemptor: Preemptor, chosen: Chosen) -> None:
+        """Begin a preemption; those after it see what is promised to it."""
+        self._start_one(preemptor, chosen)
+        self._promised.follow()
 
     def _may_search(self, preemptor: Preemptor) -> bool:
         """Say whether victims are searched for one: it does not wait for its quota, others do not go before it, and it is known which devices would do."""

@@ -3,7 +3,7 @@
 In: demands, decisions for all of them. Out: whether together they stay within the limits, or which of them do.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -63,13 +63,19 @@ class BatchAdmission:
             raise OverLimit(excess)
 
     def group_within(
-        self, demands: Sequence[WaitingDemand], decisions: Sequence[Decision | None]
+        self,
+        demands: Sequence[WaitingDemand],
+        decisions: Sequence[Decision | None],
+        ahead: Iterable[tuple[WaitingDemand, Decision]] = (),
     ) -> GroupWithin:
-        """Return the decisions for a group without those that exceed a limit, and what to ask for in their place."""
+        """Return the decisions for a group without those that exceed a limit, and what to ask for in their place; `ahead`: what others are about to get."""
         use = self._admission.use(demands[0].claims[0].namespace) if demands else None
         if use is None:
             return GroupWithin(tuple(decisions))
         batch, first, narrower = _Batch(self._admission, use, self._published), None, False
+        for other, promised in ahead:
+            if self._use(other) is use:
+                batch.add(other, promised)
         kept, less = list[Decision | None](), list[WaitingDemand]()
         for demand, decision in zip(demands, decisions, strict=True):
             excess = batch.add(demand, decision) if decision is not None else None
