@@ -6,6 +6,7 @@ In: objects as they come and go, assumed allocations. Out: logs, which every rea
 from collections.abc import Iterable, Sized
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.bindings import Bindings
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
@@ -24,6 +25,7 @@ class Changes:
     def __init__(self, nodes: Sized, pods: Sized, claims: Sized) -> None:
         """All that there are."""
         self._nodes, self._pods, self._claims = nodes, pods, claims
+        self.bindings = Bindings()
         self.hosts: ChangeLog[str] = ChangeLog()
         """Names of nodes that changed, or whose bound pods did."""
         self.pods: ChangeLog[str] = ChangeLog()
@@ -38,6 +40,7 @@ class Changes:
     def pod(self, uid: str, *versions: Pod | None) -> None:
         """Note that a pod changed, from one version to another."""
         self.pods.add(uid, most=most_changes(len(self._pods)))
+        self.bindings.note(uid, *versions)
         former = None
         for pod in versions:
             if pod is not None and pod.claims != former:

@@ -22,6 +22,7 @@ from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictions import SHOWN, Evicting, Evictions, Preemption
+from apportion.scheduling.preemption.granted import Granted
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.inprogress import InProgress, in_progress
@@ -83,8 +84,7 @@ class Preemptions:
         )
         self._active: dict[str, Preemption] = {}
         """By key."""
-        self._granted: dict[str, Preemptor] = {}
-        """Those that were served by a preemption, and whose pods are not bound yet, by key."""
+        self._granted = Granted(decider.snapshot)
         self._took_over = False
 
     @property
@@ -125,36 +125,32 @@ class Preemptions:
 
     def _follow(self, demands: Iterable[WaitingDemand]) -> None:
         """Give up what is for demands that do not wait any more."""
-        if self._active or self._granted:
+        if self._active or self._granted.preemptors:
             active = [each.preemptor for each in self._active.values()]
-            known = {member.key for each in (*active, *self._granted.values()) for member in each.members}
+            known = {member.key for each in (*active, *self._granted.preemptors) for member in each.members}
             waiting = {demand.key: demand for demand in demands if demand.key in known}
-            self._follow_granted(waiting.keys())
+            for preemptor, bound in self._granted.settled(waiting):
+                self._end_rests(preemptor) if bound else self._rest(preemptor)
             for preemption in tuple(self._active.values()):
                 preemption.renew(waiting)
                 left = [each for each in preemption.preemptor.members if each.key not in waiting]
                 claims = [self._snapshot.claims.get(claim.uid) for each in left for claim in each.claims]
                 lost = any(claim and self._snapshot.allocation(claim) is None for claim in claims)
                 if any(claim is None for claim in claims) or (lost and preemption.missed):
-                    self._give_up(preemption)
+                    served = self._granted.is_bound(preemption.preemptor)
+                    self._end_served(preemption) if served else self._give_up(preemption)
                     continue
                 preemption.missed = lost
                 if len(left) == len(preemption.preemptor.members) and all(
                     claim is not None and claim.allocation is not None for claim in claims
                 ):
                     self._end_served(preemption)
+            followed = (*(each.preemptor for each in self._active.values()), *self._granted.preemptors)
+            self._snapshot.changes.bindings.follow(pod for each in followed for pod in each.demand.pods)
 
-    def _follow_granted(self, waiting: Collection[str]) -> None:
-        """Look at who was served: one that lost its devices before a pod had them waits again, and all was in vain."""
-        for key, preemptor in tuple(self._granted.items()):
-            claims = [self._snapshot.claims.get(claim.uid) for claim in preemptor.demand.claims]
-            if any(member.key in waiting for member in preemptor.members):
-                self._rest(preemptor)
-            elif all(claim is None for claim in claims):
-                del self._granted[key]
-            elif any(pod.node for claim in claims if claim for pod in self._snapshot.users(claim)):
-                self._cooldown.served(preemptor.demand.claims[0].namespace)
-                del self._granted[key]
+    def _end_rests(self, preemptor: Preemptor) -> None:
+        """Let pods be evicted for the namespace of one that was served."""
+        self._cooldown.served(preemptor.demand.claims[0].namespace)
 
     def _serve_first(self, capacity: HostCapacity) -> None:
         """Decide for those whose devices have become free."""
@@ -273,7 +269,7 @@ class Preemptions:
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)
         if preemption.evicted:
-            self._granted[preemption.preemptor.key] = preemption.preemptor
+            self._granted.add(preemption.preemptor)
         metrics.PREEMPTIONS.labels("served").inc()
 
     def _give_up(self, preemption: Preemption) -> None:
@@ -284,7 +280,7 @@ class Preemptions:
     def _rest(self, preemptor: Preemptor) -> None:
         """Evict nobody for the namespace for a while."""
         demand = preemptor.demand
-        self._granted.pop(preemptor.key, None)
+        self._granted.drop(preemptor.key)
         first = self._preemptors.settings(demand).cooldown.total_seconds()
         seconds = self._cooldown.in_vain(demand.claims[0].namespace, first)
         events.in_vain(self._decider.recorder, demand, seconds)
