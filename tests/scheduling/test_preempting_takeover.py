@@ -2,8 +2,16 @@
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from apportion.settings import CycleSettings
+from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.evicting import Trial, ends, holds, joins, mark_ending, trial, waits
+from tests.scheduling.queued import MODEL
+
+_ROUNDS = str(list(range(20)))
+COSTLY = f'{_ROUNDS}.all(a, {_ROUNDS}.all(b, a*b >= 0 && {MODEL} == "h100"))'
+"""True of each device, after 400 steps."""
 
 
 def taken_over(client: Client, nodes: int = 1, gpus: int = 2) -> Trial:
@@ -47,6 +55,59 @@ async def test_each_of_several_has_what_it_waits_for(unanswered: Client) -> None
     await made.passes(1)
     assert "small" not in made.world.places()
     assert len(made.cycle.preemptions.active) == 3
+
+
+async def test_each_of_many_has_what_it_waits_for(unanswered: Client) -> None:
+    """One turn of searches is for 16; those behind them were overtaken, and pods evicted for them once more."""
+    made = taken_over(unanswered, nodes=20)
+    for number in range(20):
+        waits(made.world, f"large-{number}", 2, priority=5)
+        waits(made.world, f"small-{number}", 1, priority=-1)
+    await made.passes(1)
+    assert not [name for name in made.world.places() if name.startswith("small")]
+    assert len(made.cycle.preemptions.active) == 20
+    await made.passes(12)
+    assert made.evicted == []
+
+
+async def test_the_last_of_many_nodes_is_looked_at(unanswered: Client) -> None:
+    """A search looks at 32."""
+    made = taken_over(unanswered, nodes=40)
+    for number in range(1, 41):
+        if number != 9:
+            holds(made.world, f"beside-{number}", 1, node=f"n{number}", priority=9)
+    waits(made.world, "large", 2, priority=5)
+    await made.passes(1)
+    assert "small" not in made.world.places()
+
+
+def asks_costly(world: ObservedCluster, gpus: int = 2) -> None:
+    """Let a pod of high priority wait by a costly selector."""
+    world.claim("large", request("gpu", count=gpus, expression=COSTLY), namespace="team")
+    world.pod("large", "large", gates=(GATE,), spec={"priority": 5}, namespace="team")
+
+
+@pytest.mark.parametrize(("gpus", "kept"), [(2, True), (3, False)])
+async def test_what_ends_is_kept_until_costly_selectors_are_evaluated(
+    unanswered: Client, gpus: int, *, kept: bool
+) -> None:
+    """A new leader has evaluated none yet; a smaller pod is served once it is known that what ends is not enough."""
+    made = taken_over(unanswered)
+    asks_costly(made.world, gpus)
+    await made.passes(1)
+    assert "small" not in made.world.places()
+    await made.passes(12)
+    assert ("small" not in made.world.places()) is kept
+    assert made.evicted == []
+
+
+async def test_nothing_is_kept_for_selectors_that_cost_too_much(unanswered: Client) -> None:
+    """They are never evaluated."""
+    made = taken_over(unanswered)
+    made.cycle = made.world.cycle(unanswered, CycleSettings(selectors=100), evictor=made.evictor)
+    asks_costly(made.world)
+    await made.passes(3)
+    assert made.world.places()["small"] == "n1"
 
 
 async def test_a_group_has_what_it_waits_for(unanswered: Client) -> None:

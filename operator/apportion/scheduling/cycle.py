@@ -114,6 +114,7 @@ class Cycle:
             wake=debouncer.wake,
             is_begun=group_decider.is_begun,
             is_evaluated=self._may_be_asked,
+            is_awaited=self._preparing.is_awaited,
         )
         self._deciding = False
         """Whether a pass is under way."""

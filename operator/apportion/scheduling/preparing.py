@@ -115,6 +115,13 @@ class Preparing:
         except BrokenInput:
             return False
 
+    def is_awaited(self, demand: WaitingDemand) -> bool:
+        """Say whether selectors of a demand are still to be evaluated; of one that costs too much they are not."""
+        try:
+            return self.waits(demand)
+        except BrokenInput:
+            return False
+
     def steps(self) -> Iterator[Work | None]:
         """Evaluate, one device for each namespace in turn; yields as `Preparation.steps` does."""
         while self._wanted:

@@ -30,6 +30,7 @@ from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.preemption.serving import Serving
+from apportion.scheduling.preemption.takeover import TakeOver
 from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.preemption.victimsearches import VictimSearches
 from apportion.scheduling.waiting import WaitingDemand, place_of
@@ -57,8 +58,9 @@ class Preemptions:
         wake: Callable[[], None],
         is_begun: Callable[[Queued], bool],
         is_evaluated: Callable[[WaitingDemand], bool],
+        is_awaited: Callable[[WaitingDemand], bool],
     ) -> None:
-        """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group; `is_evaluated`: whether costly selectors have been evaluated."""
+        """`wake` wakes the cycle. `is_begun`: whether the queue is deciding about a group; `is_evaluated`: whether costly selectors have been evaluated; `is_awaited`: whether they are to be."""
         self._decider = decider
         self._serving = Serving(decider, is_begun, clock)
         self._snapshot = decider.snapshot
@@ -74,6 +76,9 @@ class Preemptions:
             is_evaluated=is_evaluated,
             start=self._start,
         )
+        self._take_over = TakeOver(
+            decider, self._searches, self._preemptors, clock=clock, is_awaited=is_awaited
+        )
         self._evictions = Evictions(
             evictor,
             decider.recorder,
@@ -85,7 +90,6 @@ class Preemptions:
         self._active: dict[str, Preemption] = {}
         """By key."""
         self._granted = Granted(decider.snapshot)
-        self._took_over = False
 
     @property
     def active(self) -> Collection[Preemption]:
@@ -103,7 +107,7 @@ class Preemptions:
         for preemption in tuple(self._active.values()):
             self._drop(preemption)
         self._granted.clear()  # what becomes of them is not looked at
-        self._took_over = False
+        self._take_over.end()
         await self._evictions.answered()
 
     def begin(self, demands: Iterable[WaitingDemand]) -> None:
@@ -113,15 +117,8 @@ class Preemptions:
             self._serve_first(self._decider.candidates.capacity())
 
     def take_over(self, waiting: Collection[Queued]) -> Iterator[None]:
-        """Keep what ends already for those whom it would serve, once in a term: a leader before may have had it evicted for them, and kept it.
-
-        Before anybody is decided: others would get what is free of it by now, and be evicted a moment later. Yields where others may run.
-        """
-        if not self._took_over:
-            demands = [each for each in waiting if isinstance(each, WaitingDemand)]
-            groups = [each for each in waiting if isinstance(each, WaitingGroup)]
-            yield from self._searches.of_ending(demands, groups)
-        self._took_over = True
+        """Keep what ends already for those whom it would serve, see `TakeOver`; yields where others may run."""
+        yield from self._take_over.steps(waiting, [each.preemptor for each in self._active.values()])
 
     def _follow(self, demands: Iterable[WaitingDemand]) -> None:
         """Give up what is for demands that do not wait any more."""

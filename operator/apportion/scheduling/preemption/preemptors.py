@@ -4,7 +4,7 @@ In: demands, groups, policies, quotas, the time that each has waited. Out: the f
 may be evicted for one by now.
 """
 
-from collections.abc import Callable, Collection, Container, Generator, Iterable
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice, zip_longest
@@ -94,35 +94,64 @@ class Preemptors:
         New ones, in their order, take turns with those for whom nobody has searched for the longest time: nobody waits for ever behind others that find none.
         Yields where others may run.
         """
+        now = self._clock()
+        self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _REMEMBERED}
+        possible: list[tuple[Preemptor, bool]] = []
+        resting: set[object] = set()  # those of which none, or no further one, is looked at
+        for each in self._found(demands, groups, active):
+            if each is None:
+                yield
+            elif (topic := self.topic(each)) not in resting:
+                if (only := self.only(each)) is not None:
+                    resting.add(topic)
+                if only != frozenset():
+                    possible.append((each, only is not None))
+        covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
+        rows = [row for row in possible if row[0].key in covered or self._goes_by_priority(row[0])]
+        yield
+        return self._in_turns(rows, covered)
+
+    def all(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Collection[WaitingGroup],
+        active: Collection[Preemptor],
+    ) -> Generator[None, None, list[Preemptor]]:
+        """Return all for which pods may be evicted, without those under way (`active`), what is guaranteed first; yields where others may run."""
+        possible: list[Preemptor] = []
+        for each in self._found(demands, groups, active):
+            if each is None:
+                yield
+            else:
+                possible.append(each)
+        covered = yield from self._guarantees.covered([each.demand for each in possible])
+        managed = self._snapshot.managed
+        rows = [each for each in possible if each.key in covered or self._goes_by_priority(each)]
+        return sorted(rows, key=lambda each: (each.key not in covered, place_of(each.demand, managed)))
+
+    def _found(
+        self,
+        demands: Iterable[WaitingDemand],
+        groups: Collection[WaitingGroup],
+        active: Collection[Preemptor],
+    ) -> Iterator[Preemptor | None]:
+        """Yield those that wait, have nothing yet, and for which nothing is under way; and None where others may run."""
         pace = Pace()
         found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
         found += [
             each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
         ]
-        now = self._clock()
-        self._in_vain = {key: each for key, each in self._in_vain.items() if now - each.at < _REMEMBERED}
         active_keys = {member.key for each in active for member in each.members}
         active_groups = {each.group.pod_group.key for each in active if each.group is not None}
-        possible: list[tuple[Preemptor, bool]] = []
-        resting: set[object] = set()  # those of which none, or no further one, is looked at
         for each in found:
             if pace.rests():
-                yield
+                yield None
             if (
-                (topic := self.topic(each)) in resting
-                or not active_keys.isdisjoint(member.key for member in each.members)
-                or (each.group is not None and each.group.pod_group.key in active_groups)
-                or any(self._snapshot.allocation(claim) is not None for claim in each.demand.claims)
+                active_keys.isdisjoint(member.key for member in each.members)
+                and (each.group is None or each.group.pod_group.key not in active_groups)
+                and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
             ):
-                continue
-            if (only := self.only(each)) is not None:
-                resting.add(topic)
-            if only != frozenset():
-                possible.append((each, only is not None))
-        covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
-        rows = [row for row in possible if row[0].key in covered or self._goes_by_priority(row[0])]
-        yield
-        return self._in_turns(rows, covered)
+                yield each
 
     def _in_turns(
         self, rows: Iterable[tuple[Preemptor, bool]], covered: Container[str]
@@ -152,6 +181,11 @@ class Preemptors:
         """Return by what it is known what was searched for one: its key, or what stands for all of its shape."""
         alike = self._decider.refusals.alike_of(preemptor.key) if preemptor.group is None else None
         return preemptor.key if alike is None else alike
+
+    def alike(self, preemptor: Preemptor) -> object:
+        """Return what decides whether something that ends would do for one; None: it is like no other."""
+        shape = self._decider.alike(preemptor.demand) if preemptor.group is None else None
+        return None if shape is None else (preemptor.demand.claims[0].namespace, shape)
 
     def _resting(self, groups: Collection[WaitingGroup]) -> list[WaitingGroup]:
         """Return groups for which devices are reserved, and which this pass does not look at, because they are large and were refused."""
@@ -193,6 +227,10 @@ class Preemptors:
         """Say whether the policies of all of its claims let others go for it."""
         modes = (self.settings(member).mode for member in preemptor.members)
         return all(mode is not PreemptionMode.NEVER for mode in modes)
+
+    def forget(self) -> None:
+        """Forget who found none."""
+        self._in_vain.clear()
 
     def begun(self) -> Begun:
         """Note that a search begins: what changes from now on may have come too late for it."""

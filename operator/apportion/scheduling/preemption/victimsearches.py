@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 import structlog
 
+from apportion.allocator.preemption.findvictims import MOST_NODES
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.holders import ClaimsByNode
@@ -111,22 +113,29 @@ class VictimSearches:
             chosen = yield from self._one(preemptor, found, None, evicts=True)
         return chosen if isinstance(chosen, Chosen) else None
 
-    def of_ending(
-        self, demands: Iterable[WaitingDemand], groups: Collection[WaitingGroup]
-    ) -> Generator[None, None, None]:
-        """Search for what ends already, for all of the first of these; nobody is evicted."""
-        if not self._preemptors.exist():
-            return
-        found = yield from self._search.claims()
-        if not found.ending:
-            return
-        due, _ = yield from self._preemptors.first(demands, groups, ())
+    def claims(self) -> Generator[None, None, ClaimsByNode]:
+        """Return the claims whose devices could be taken back; yields where others may run."""
+        return self._search.claims()
+
+    def of_ending(self, due: Iterable[Preemptor], found: ClaimsByNode) -> Generator[None, None, None]:
+        """Search on all nodes for what ends already, for each of these in turn; nobody is evicted. One that finds none speaks for all of its shape."""
+        none, pace = set[object](), Pace()
         with self._promised.counted():
             for preemptor in due:
-                if self._may_search(preemptor):
+                if pace.rests():
+                    yield
+                alike = self._preemptors.alike(preemptor)
+                if alike in none or not self._may_search(preemptor):
+                    continue
+                chosen: Chosen | Counter[str] | None = None
+                for _ in range(0, len(found.ending), MOST_NODES):
                     chosen = yield from self._one(preemptor, found, None, evicts=False)
-                    if isinstance(chosen, Chosen):
-                        self._start(preemptor, chosen)
+                    if chosen is not None:
+                        break  # else the next search goes on behind the nodes of this one
+                if isinstance(chosen, Chosen):
+                    self._start(preemptor, chosen)
+                elif alike is not None:
+                    none.add(alike)
 
     def _start(self, preemptor: Preemptor, chosen: Chosen) -> None:
         """Begin a preemption; those after it see what is promised to it."""
