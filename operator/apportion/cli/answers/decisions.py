@@ -70,6 +70,7 @@ class Decisions:
         self.candidates = Candidates(snapshot, exclusions, late)
         self._event = _LastEvent()
         self._quotas = Admission(snapshot, self._event, time.monotonic)
+        self._quotas.charging.follow()
         self._admissible = Admissible(snapshot, self.candidates, self._quotas)
         self.waiting, self.unserved = (queue or WaitingQueue(snapshot)).demands()
         """What waited at first, in queue order; and what could not be served as it was."""

@@ -83,7 +83,8 @@ class Admission:
         """Return the use of a namespace's quota as it is now; None: it has none. Raises OverLimit where nobody knows yet."""
         if not self._snapshot.quota_index.quotas:
             return None
-        if self._snapshot.quota_index.is_unseen(namespace):
+        # The first quota may come within a pass: the next one reads all claims in steps.
+        if self._snapshot.quota_index.is_unseen(namespace) or not self.charging.is_complete:
             raise OverLimit(None)
         self.charging.follow()
         return self.charging.usage.of(namespace)

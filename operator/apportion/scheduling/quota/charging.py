@@ -44,6 +44,8 @@ class Charging:
         self.usage = Usage()
         self._cursor = -1
         """How far the changes of claims were read."""
+        self.is_complete = False
+        """Whether all claims were read since there are quotas."""
         self._changed = Changed[tuple[str, str]]()
         """Claims, by namespace and name."""
         self._epoch = -1
@@ -82,6 +84,9 @@ class Charging:
             self._slices = snapshot.slice_epoch
             names |= self._unpublished
         yield from self._changed.steps(names, self._look)
+        if not self.is_complete:
+            self.is_complete = True
+            snapshot.retry_epoch += 1  # for those that were refused because nobody knew
 
     def follow(self) -> None:
         """Take in what changed, at once; nothing did as a rule, since it is asked at every turn."""

@@ -13,10 +13,10 @@ class OverLimit(Exception):  # noqa: N818 - it is an answer, not an error: the d
     """The demand waits for its quota."""
 
     def __init__(self, excess: Excess | None, others: tuple[WaitingDemand, ...] = ()) -> None:
-        """`excess` None: its namespace was not observed yet, so that nobody knows which quota it obeys.
+        """`excess` None: its namespace was not observed yet, or not all claims were read since the first quota came, so that nobody knows.
 
         `others`: the demands as they ask for what the limits leave them, of which too little is free.
         """
-        super().__init__(str(excess) if excess is not None else "namespace not observed yet")
+        super().__init__(str(excess) if excess is not None else "namespace or claims not observed yet")
         self.excess = excess
         self.others = others

@@ -73,7 +73,8 @@ class QuotaStatuses:
         quotas = self._snapshot.quota_index.quotas
         if not quotas:
             return
-        self._admission.charging.follow()
+        for _ in self._admission.charging.steps():
+            await asyncio.sleep(0)
         await self._total()
         self.pending = pending = self._admission.pending()
         uses = {use.name: use for use in self._admission.charging.usage}
