@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.allocator.finished import finished
 from apportion.dra.claim import Claim
 from apportion.dra.quantity import NANO, Quantity
 from apportion.quota.charge import Charge, charges
@@ -28,7 +29,7 @@ GPUS = {"name": "gpus", "deviceClass": "gpu", "limit": 2}
 def test_what_asks_for_more_than_is_left_names_quota_resource_and_amounts() -> None:
     """Used, asked and limit, in the units of the quota."""
     use = use_of(GPUS, used=(Charge("gpu", "d"),))
-    found = possible((claim(("gpu", 2)),), use, shares=False)
+    found = finished(possible((claim(("gpu", 2)),), use, shares=False))
     assert isinstance(found, Excess)
     assert str(found) == "AcceleratorQuota q, resource gpus: used 1, asked 2, limit 2"
 
@@ -36,13 +37,13 @@ def test_what_asks_for_more_than_is_left_names_quota_resource_and_amounts() -> N
 def test_a_claim_that_fits_is_asked_as_it_is_written() -> None:
     """The very same object, so that caches know it."""
     claims = (claim(("gpu", 2)), claim(("nic", 8)))
-    assert possible(claims, use_of(GPUS), shares=False) is claims
+    assert finished(possible(claims, use_of(GPUS), shares=False)) is claims
 
 
 def test_an_alternative_beyond_the_limit_is_left_out_for_a_later_one() -> None:
     """The others keep their names."""
     use = use_of(GPUS, used=(Charge("gpu", "d"),))
-    found = possible((either(("gpu", 2), ("gpu", 1), ("mig", 4)),), use, shares=False)
+    found = finished(possible((either(("gpu", 2), ("gpu", 1), ("mig", 4)),), use, shares=False))
     assert not isinstance(found, Excess)
     assert [one.name for one in found[0].slots[0].alternatives] == ["a1", "a2"]
 
@@ -50,10 +51,10 @@ def test_an_alternative_beyond_the_limit_is_left_out_for_a_later_one() -> None:
 def test_where_devices_give_shares_a_request_may_take_less_than_a_device() -> None:
     """A tenth of a GPU may be left; nothing may not."""
     most = use_of(GPUS, used=(Charge("gpu", "d"), Charge("gpu", "d", devices=NANO * 9 // 10)))
-    assert not isinstance(possible((claim(),), most, shares=True), Excess)
-    assert isinstance(possible((claim(),), most, shares=False), Excess)
+    assert not isinstance(finished(possible((claim(),), most, shares=True)), Excess)
+    assert isinstance(finished(possible((claim(),), most, shares=False)), Excess)
     most.add((Charge("gpu", "d", devices=NANO // 10),))
-    assert isinstance(possible((claim(),), most, shares=True), Excess)
+    assert isinstance(finished(possible((claim(),), most, shares=True)), Excess)
 
 
 def test_a_request_for_capacity_takes_at_least_that() -> None:
@@ -62,8 +63,8 @@ def test_a_request_for_capacity_takes_at_least_that() -> None:
     use.add(
         charges(claim(), allocation(gpu(), consumed={"memory": "10Gi"}), published([gpu(shared=True)]).get)
     )
-    assert isinstance(possible((claim(capacity={"memory": "10Gi"}),), use, shares=True), Excess)
-    assert not isinstance(possible((claim(capacity={"memory": "6Gi"}),), use, shares=True), Excess)
+    assert isinstance(finished(possible((claim(capacity={"memory": "10Gi"}),), use, shares=True)), Excess)
+    assert not isinstance(finished(possible((claim(capacity={"memory": "6Gi"}),), use, shares=True)), Excess)
 
 
 REQUESTS = st.tuples(st.sampled_from(["gpu", "mig", "nic"]), st.integers(1, 3))
@@ -94,7 +95,7 @@ def test_the_bound_is_that_of_the_best_choice_of_alternatives(
     }
     good = [choice for choice, amount in taken.items() if not amount or used + amount <= limit]
     assert least(claims, use, shares=False)[0] == min(taken.values()) * NANO
-    found = possible(claims, use, shares=False)
+    found = finished(possible(claims, use, shares=False))
     if isinstance(found, Excess):
         assert not good
         return

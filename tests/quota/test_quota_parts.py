@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
 from apportion.quota.least import least
 from apportion.scheduling.quota.parts import parts_within
@@ -37,7 +38,7 @@ def test_of_few_pods_each_number_that_the_limit_leaves_is_asked_about(
     """The most pods first; those that have a node are in every part."""
     demand, world = star(count, min(bound, count - 1))
     use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": limit})
-    parts = [*parts_within(demand, use, world.snapshot, shares=False)]
+    parts = [*finished(parts_within(demand, use, world.snapshot, shares=False))]
     here = {pod.uid for pod in demand.pods if pod.node is not None}
     assert [len(part.pods) for part in parts] == [
         pods for pods in range(count - 1, 0, -1) if len(here) <= pods < limit
@@ -59,7 +60,9 @@ def test_of_many_pods_some_numbers_are_asked_about() -> None:
         demand, world = star(count)
         use = use_of({"name": "gpus", "deviceClass": "gpu", "limit": count - 10})
         with Steps() as counted:
-            found = [len(part.pods) for part in parts_within(demand, use, world.snapshot, shares=False)]
+            found = [
+                len(part.pods) for part in finished(parts_within(demand, use, world.snapshot, shares=False))
+            ]
         counts.append(counted.count)
         assert found[0] == count - 11
         assert found[-8:] == [8, 7, 6, 5, 4, 3, 2, 1]

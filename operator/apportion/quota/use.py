@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from apportion.api.quota import AcceleratorQuota, Reclaim
+from apportion.quota.bounds import Bounds
 from apportion.quota.charge import Charge
 from apportion.quota.resource import Resource, Selection
 
@@ -43,6 +44,8 @@ class QuotaUse:
     quota: AcceleratorQuota
     namespaces: frozenset[str]
     resources: tuple[Resource, ...] = field(init=False)
+    bounds: Bounds = field(init=False)
+    """Of the claims that may count in them."""
     used: list[int] = field(init=False)
     """Of each resource."""
     version: int = 0
@@ -51,6 +54,7 @@ class QuotaUse:
     def __post_init__(self) -> None:
         """Read the entries."""
         self.resources = tuple(map(Resource.of, self.quota.spec.resources))
+        self.bounds = Bounds(self.resources)
         self.used = [0] * len(self.resources)
 
     @property
@@ -108,6 +112,7 @@ class QuotaUse:
         """Return this use with the guarantees as limits; `ahead`: what counts as used besides."""
         made = QuotaUse(self.quota, self.namespaces)
         made.resources = tuple(replace(one, limit=one.guaranteed) for one in self.resources)
+        made.bounds = self.bounds
         made.used = [used + more for used, more in zip(self.used, ahead, strict=True)]
         return made
 

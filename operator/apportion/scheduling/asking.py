@@ -23,7 +23,7 @@ Lifted: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 - it is no error: the next pass decides
-    """The demand changed while nodes were searched."""
+    """The demand changed while others ran."""
 
 
 class Asking:
@@ -52,6 +52,15 @@ class Asking:
         return (
             (yield from self.after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked
         )
+
+    def unchanged(
+        self, waiting: WaitingDemand, steps: Generator[None, None, Result]
+    ) -> Generator[None, None, Result]:
+        """Return the result of steps that are about the demand alone. Raises ChangedMeanwhile."""
+        result = yield from steps
+        if not is_current(waiting, self._snapshot):
+            raise ChangedMeanwhile(waiting.key)
+        return result
 
     def search(
         self, waiting: WaitingDemand, asked: Demand, terms: Terms, lifted: Lifted | None = None

@@ -125,13 +125,15 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
+        yield from self._asking.unchanged(demand, self.quotas.steps(demand))
         as_written = self.shape(demand)
         try:
             allowed = self.quotas.check(demand, as_written)
             shape = as_written if allowed is demand else self.shape(allowed)
             return (yield from self._decide_allowed(allowed, shape, as_written, capacity))
         except OverLimit:
-            if granted := (yield from self._grant_part(demand, self.quotas.parts(demand), capacity)):
+            within = yield from self._asking.unchanged(demand, self.quotas.parts(demand))
+            if granted := (yield from self._grant_part(demand, within, capacity)):
                 return granted
             raise
 

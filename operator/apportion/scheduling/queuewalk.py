@@ -221,7 +221,7 @@ class QueueWalk:
         self._decider.begin(number, gone, came)
         refusals.follow(gone, self._grouped.follow(gone, came))
         yield from quotas.begin(gone, came)
-        single, alike = quotas.without_waiting(*refusals.split())
+        single, alike = yield from quotas.without_waiting(*refusals.split())
         queue = self._grouped.queue(single, self._group_decider.start())
         yield
         groups = tuple(each for each in queue if isinstance(each, WaitingGroup))

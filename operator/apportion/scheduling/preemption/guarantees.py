@@ -13,6 +13,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.decision import Decision
+from apportion.allocator.finished import finished
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.quota.guaranteed import GuaranteedPart
@@ -123,7 +124,7 @@ class Guarantees:
         if use is None or not use.reclaims:
             return None
         of_guarantee = use.of_guarantee(self._ahead(use, ahead))
-        left = possible(demand.asked, of_guarantee, shares=self._quotas.shares)
+        left = finished(possible(demand.asked, of_guarantee, shares=self._quotas.shares))
         if isinstance(left, Excess):
             return None
         found = demand if left is demand.asked else replace(demand, asked=left)

@@ -5,6 +5,7 @@ that waits for its quota costs a pass one look-up: nothing is asked of the alloc
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -15,21 +16,22 @@ from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
-from apportion.dra.device import Device
 from apportion.quota.charge import charges
 from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.claimants import Claimants
 from apportion.scheduling.quota.cohort import Cohorts
 from apportion.scheduling.quota.dues import Dues
-from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers
+from apportion.scheduling.quota.limitanswers import MOST_KEPT, LimitAnswer, LimitAnswers, asking
 from apportion.scheduling.quota.note import note
+from apportion.scheduling.quota.ofclass import is_of_class
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
-from apportion.scheduling.quota.parts import parts_within
+from apportion.scheduling.quota.parts import Parts, parts_within
 from apportion.scheduling.waiting import WaitingDemand
 
 TRIES = 8
@@ -46,7 +48,7 @@ class Admission:
         self._recorder, self._clock = recorder, clock
         self.charging = Charging(snapshot)
         self.claimants = Claimants(snapshot, self.charging)
-        self.totals = Totals(partial(_is_of_class, snapshot))
+        self.totals = Totals(partial(is_of_class, snapshot))
         self.dues = Dues(self.charging, self.totals.of, lambda: self.shares)
         self.waiting: dict[str, WaitingDemand] = {}
         """Demands that wait, by key."""
@@ -54,7 +56,7 @@ class Admission:
         """Demands that wait for their quota, by key; and when an Event said so."""
         self._others: dict[str, WaitingDemand] = {}
         """Those of them that the limits leave other devices, as they ask for these, of which none was free."""
-        self._answers = LimitAnswers()
+        self._answers, self._parts = LimitAnswers(), Parts(snapshot)
         self._refused: dict[object, tuple[LimitAnswer, int, tuple[WaitingDemand, ...]]] = {}
         """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch, and one as it asks for what the limits leave."""
 
@@ -66,10 +68,12 @@ class Admission:
             self.waiting.pop(key, None)
             self.over.pop(key, None)
             self._others.pop(key, None)
+            self._parts.forget(key)
         self.waiting.update((demand.key, demand) for demand in came)
         self.claimants.follow(gone, came)
         self.dues.begin()
         yield from self.charging.steps()
+        yield from self._answers.begin(self.charging.usage, self.waiting.values(), came, shares=self.shares)
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
         if not self.totals.counts(self.charging.usage.selections):
             yield from self.total()
@@ -91,22 +95,38 @@ class Admission:
 
     # Before devices are chosen. -----------------------------------------------------------------------------------
 
-    def waits(self, demand: WaitingDemand) -> bool:
+    def steps(self, demand: WaitingDemand) -> Generator[None, None, None]:
+        """Find out what the limits leave of a demand, which `check` looks up; yields where others may run."""
+        with suppress(OverLimit):
+            use = self.use(demand.claims[0].namespace)
+            if use is not None:
+                yield from self._answers.steps(demand, use, shares=self.shares)
+
+    def _waits(self, demand: WaitingDemand) -> Generator[None, None, bool]:
         """Say whether a demand waits for its quota still, as its Event says, and so do all of its pods: some may lack devices only."""
         known = self.over.get(demand.key)
         if known is None or self._clock() - known[1] >= RENEWED:
             return False
+        yield from self.steps(demand)
         excess = self.excess(demand)
-        stands = excess is not None and excess.resource is known[0].resource
-        return stands and next(self.parts(demand), None) is None
+        if excess is None or excess.resource is not known[0].resource:
+            return False
+        use = self.use(demand.claims[0].namespace) if len(demand.pods) > 1 else None
+        return use is None or not (yield from self._parts.are_left(demand, use, shares=self.shares))
 
     def without_waiting(
         self, single: Sequence[WaitingDemand], alike: Sequence[Sequence[WaitingDemand]]
-    ) -> tuple[list[WaitingDemand], list[Sequence[WaitingDemand]]]:
-        """Return the demands, each by itself and those refused alike, without those that wait for their quota still."""
+    ) -> Generator[None, None, tuple[list[WaitingDemand], list[Sequence[WaitingDemand]]]]:
+        """Return the demands, each by itself and those refused alike, without those that wait for their quota still. Yields where others may run."""
+        pace, waiting = Pace(), set[str]()
+        for demand in (*single, *(demands[0] for demands in alike)):
+            if pace.rests():
+                yield
+            if (yield from self._waits(demand)):
+                waiting.add(demand.key)
         return (
-            [demand for demand in single if not self.waits(demand)],
-            [demands for demands in alike if not self.waits(demands[0])],
+            [demand for demand in single if demand.key not in waiting],
+            [demands for demands in alike if demands[0].key not in waiting],
         )
 
     def excess(self, demand: WaitingDemand) -> Excess | None:
@@ -115,7 +135,7 @@ class Admission:
             use = self.use(demand.claims[0].namespace)
         except OverLimit:
             return None
-        return self._answer(demand, use).excess if use is not None else None
+        return self._answers.of(demand, use, shares=self.shares).excess if use is not None else None
 
     def check(self, demand: WaitingDemand, shape: object | None = None) -> WaitingDemand:
         """Return the demand without the alternatives that are beyond a limit. Raises OverLimit where none is left.
@@ -126,18 +146,16 @@ class Admission:
         if use is None:
             self.over.pop(demand.key, None)
             return demand
-        answer = self._answer(demand, use)
+        answer = self._answers.of(demand, use, shares=self.shares)
         if answer.excess is not None:
             raise OverLimit(answer.excess)
         # As a rule none is, and to hash a shape takes longer than all else here.
         refused = self._refused.get((use.name, shape)) if self._refused else None
         if refused and refused[0].holds(use) and refused[1] == self._snapshot.retry_epoch:
-            raise OverLimit(refused[0].excess, tuple(_as_asked(demand, each) for each in refused[2]))
+            less = tuple(asking(demand, (claim.slots for claim in each.asked)) for each in refused[2])
+            raise OverLimit(refused[0].excess, less)
         self.over.pop(demand.key, None)
         return self._answers.left(demand, use, shares=self.shares)
-
-    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> LimitAnswer:
-        return self._answers.of(demand, use, shares=self.shares)
 
     def left_of(self, head: WaitingDemand | WaitingGroup) -> WaitingDemand | WaitingGroup:
         """Return a demand or group without the alternatives that are beyond a limit; as it is, if nothing is left, or nobody knows."""
@@ -183,7 +201,7 @@ class Admission:
         others: tuple[WaitingDemand, ...] = ()
         asked, device = demand.asked, self._snapshot.devices.device
         for _ in range(TRIES * len(use.resources)):
-            excess = self._excess(use, demand, decision)
+            excess = use.excess(self.amounts(use, demand.claims, decision.allocations))
             if excess is None:
                 return decision
             first = first or excess
@@ -201,19 +219,18 @@ class Admission:
             self._refused[use.name, shape] = answer, self._snapshot.retry_epoch, others
         raise OverLimit(first, others)
 
-    def _excess(self, use: QuotaUse, demand: WaitingDemand, decision: Decision) -> Excess | None:
-        return use.excess(self.amounts(use, demand.claims, decision.allocations))
-
     def amounts(self, use: QuotaUse, claims: Sequence[Claim], allocations: Sequence[Allocation]) -> list[int]:
         """Return what allocations of claims take of each resource of a quota."""
         device = self._snapshot.devices.device
         pairs = zip(claims, allocations, strict=True)
         return use.amounts(one for claim, found in pairs for one in charges(claim, found, device))
 
-    def parts(self, demand: WaitingDemand) -> Iterator[WaitingDemand]:
-        """Yield demands of some of the pods that share claims, as many as the limits leave first."""
+    def parts(self, demand: WaitingDemand) -> Generator[None, None, Iterator[WaitingDemand]]:
+        """Return demands of some of the pods that share claims, as many as the limits leave first. Yields where others may run."""
         use = self.use(demand.claims[0].namespace) if len(demand.pods) > 1 else None
-        return parts_within(demand, use, self._snapshot, shares=self.shares) if use is not None else iter(())
+        if use is None:
+            return iter(())
+        return (yield from parts_within(demand, use, self._snapshot, shares=self.shares))
 
     def _yields(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand]) -> bool:
         """Say whether demands of one namespace would borrow what is guaranteed to others of their cohort that wait for it."""
@@ -280,17 +297,3 @@ class Admission:
                 over = self.over.get(key)
                 found.setdefault(use.name, []).append(over[0] if over is not None else None)
         return found
-
-
-def _as_asked(demand: WaitingDemand, other: WaitingDemand) -> WaitingDemand:
-    """Return a demand as it asks as another one of its shape does."""
-    rows = zip(demand.asked, other.asked, strict=True)
-    return replace(demand, asked=tuple(replace(mine, slots=theirs.slots) for mine, theirs in rows))
-
-
-def _is_of_class(snapshot: Snapshot, device: Device, name: str) -> bool:
-    """Say whether a device belongs to a DeviceClass; no, where a selector of the class fails or would cost too much."""
-    found = snapshot.state.classes.get(name)
-    return found is not None and all(
-        snapshot.state.selectors(text).known(device) is True for text in found.selectors
-    )
