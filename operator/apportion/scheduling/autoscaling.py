@@ -154,10 +154,6 @@ class Autoscaling:
                     found |= self._answer([demand], nowhere=shape in self._nowhere)
         return found
 
-    def is_hopeless(self, key: str) -> bool:
-        """Say whether no node could serve a demand even if everything were free, when that was asked last."""
-        return bool(self._nowhere) and self._shapes.get(key) in self._nowhere
-
     def _hopeless(self, demands: Iterable[WaitingDemand]) -> bool:
         """Say whether no node could serve one of the demands, or that is unknown."""
         return any(self._shapes.get(each.key) in (None, *self._nowhere) for each in demands)

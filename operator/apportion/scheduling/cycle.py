@@ -30,6 +30,7 @@ from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.hopelessdemands import HopelessDemands
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.guarantees import Guarantees
@@ -140,7 +141,7 @@ class Cycle:
         self._autoscaling = Autoscaling(
             snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
         )
-        self.quotas.claimants.is_hopeless = self._autoscaling.is_hopeless
+        HopelessDemands(decider, clock, is_evaluated, lifted, debouncer.wake)
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)

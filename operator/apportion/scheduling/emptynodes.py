@@ -73,7 +73,7 @@ class EmptyNodes:
 
     def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return what decides the answer; None where an allocated claim or a bound pod ties the demand, or it cannot be read."""
-        if demand.tied or not demand.pods or any(pod.node is not None for pod in demand.pods):
+        if demand.tied or any(pod.node is not None for pod in demand.pods):
             return None
         state = self._snapshot.state
         try:
@@ -92,6 +92,15 @@ class EmptyNodes:
         is then.
         """
         try:
+            return (yield from self.served(demand, query, wanted))
+        except BrokenInput:
+            return wanted  # no other node would help; it is reported when the demand is decided
+
+    def served(
+        self, demand: WaitingDemand, query: Query, wanted: int = 1
+    ) -> Generator[None, None, int | None]:
+        """Do as `could_serve` does. Raises BrokenInput where a node says that the demand is broken."""
+        try:
             found = yield from self._served(demand, query, wanted)
             # Of pods that share claims one may be served without the others.
             for part in alone(demand, self._snapshot) if found == 0 else ():
@@ -99,6 +108,8 @@ class EmptyNodes:
                 served = (yield from self._served(part, shape[0], 1)) if shape is not None else 1
                 if served != 0:
                     return served
+        except BrokenInput:
+            raise
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("autoscaling.defect", demand=demand.key)
             return None
@@ -150,19 +161,18 @@ class EmptyNodes:
         """Return how many demands like this one the free devices of a node could serve, at most; None: nobody knows."""
         state = self._snapshot.state
         one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
-        try:
-            answer = allocate(state, one, terms_of(self._snapshot.managed.policy(demand.claims[0])))
-            if not isinstance(answer, Decision):
-                return 0
-            least, free = least_devices(state, one), free_by_node(state, one)
-        except BrokenInput:
-            return None  # no other node would help; it is reported when the demand is decided
+        answer = allocate(state, one, terms_of(self._snapshot.managed.policy(demand.claims[0])))
+        if not isinstance(answer, Decision):
+            return 0
+        least, free = least_devices(state, one), free_by_node(state, one)
         return free[name].bit_count() // least if free is not None and least else None
 
     def _copies(self, node: Node, pods: tuple[Pod, ...]) -> int:
         """Return how often the pods would fit on a node without others."""
         if any(against(node, pod) is not None for pod in pods):
             return 0
+        if not pods:
+            return 1  # a claim by itself takes nothing else of a node
         return copies(node, total(pods), backed=self._snapshot.managed.extended_resources)
 
     @contextmanager

@@ -54,7 +54,7 @@ class Admission:
         """Demands that wait, by key."""
         self.over: dict[str, tuple[Excess, float]] = {}
         """Demands that wait for their quota, by key; and when an Event said so."""
-        self._others: dict[str, WaitingDemand] = {}
+        self.others: dict[str, WaitingDemand] = {}
         """Those of them that the limits leave other devices, as they ask for these, of which none was free."""
         self._answers, self._parts = LimitAnswers(), Parts(snapshot)
         self._refused: dict[object, tuple[LimitAnswer, int, tuple[WaitingDemand, ...]]] = {}
@@ -67,10 +67,11 @@ class Admission:
         for key in gone:
             self.waiting.pop(key, None)
             self.over.pop(key, None)
-            self._others.pop(key, None)
+            self.others.pop(key, None)
             self._parts.forget(key)
         self.waiting.update((demand.key, demand) for demand in came)
         self.claimants.follow(gone, came)
+        yield from self.claimants.look()
         self.dues.begin()
         yield from self.charging.steps()
         yield from self._answers.begin(self.charging.usage, self.waiting.values(), came, shares=self.shares)
@@ -175,7 +176,7 @@ class Admission:
         """Return what demands ask for within the limits, as far as is known: one claim after the other."""
         found: list[Claim] = []
         for each in demands:
-            left = self._others.get(each.key, each) if each.key in self.over else self.left_of(each)
+            left = self.others.get(each.key, each) if each.key in self.over else self.left_of(each)
             found += left.asked if isinstance(left, WaitingDemand) else each.asked
         return tuple(found)
 
@@ -249,7 +250,7 @@ class Admission:
 
         `ahead`: demands for which something is reserved. `evicts`: pods would be evicted for them, who may have the devices that the limits leave them.
         """
-        over = any(each.key in self.over and not (evicts and each.key in self._others) for each in demands)
+        over = any(each.key in self.over and not (evicts and each.key in self.others) for each in demands)
         return bool(demands) and (over or self._yields(demands, ahead))
 
     def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> Sequence[int]:
@@ -269,12 +270,12 @@ class Admission:
             return
         for demand in demands:
             self.over[demand.key] = found.excess, self._clock()
-            self._others.pop(demand.key, None)
+            self.others.pop(demand.key, None)
             objects = [About(CLAIMS, claim.name, claim.uid, claim.namespace) for claim in demand.claims]
             objects += [About(PODS, pod.name, pod.uid, pod.namespace) for pod in demand.pods]
             for about in objects:
                 self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
-        self._others.update((each.key, each) for each in found.others)
+        self.others.update((each.key, each) for each in found.others)
 
     def note(self, demand: WaitingDemand) -> str:
         """Return what the quota says about a demand that finds no devices, as the end of a sentence; empty: nothing."""

@@ -4,7 +4,8 @@ In: what waits, the use of quotas. Out: whether somebody goes before a quota tha
 compared with a guarantee once, and what was answered is found out anew only after something changed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
@@ -13,6 +14,8 @@ from apportion.quota.use import QuotaUse
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.waiting import WaitingDemand
 
+_MOST_AHEAD = 64
+"""Of those that ask for different things, and behind which one stands back, how many are named."""
 _Asked: TypeAlias = tuple[int, ...]
 """What a demand asks for: the identity of what each of its claims requests, which equal ones share."""
 
@@ -41,7 +44,11 @@ class Claimants:
         self._snapshot = snapshot
         self._charging = charging
         self.is_hopeless: Callable[[str], bool] = lambda _: False
-        """Says of a demand (key) that no node could serve it even if everything were free: nobody has to stand back behind it."""
+        """Says of a demand (key) that it gets nothing whatever becomes free: nobody has to stand back behind it."""
+        self.look: Callable[[], Iterator[None]] = lambda: iter(())
+        """Finds that out at the start of a pass; yields where others may run."""
+        self.ahead: dict[str, WaitingDemand] = {}
+        """Some of those behind which somebody stands back, by key, since it was emptied."""
         self._waiting: dict[str, dict[_Asked, dict[str, WaitingDemand]]] = {}
         """By namespace, by what they ask for, by key."""
         self._places: dict[str, tuple[str, _Asked]] = {}
@@ -91,12 +98,17 @@ class Claimants:
         key = use, tuple(borrowed)
         found = self._answers.get(key)
         if found is None:
-            found = self._answers[key] = any(
-                self._is_waiting(row.demands)
+            rows = (
+                row
                 for namespace in self._waiting
                 for row in self._of(namespace, use, shares=shares)
                 if any(mine.overlaps(other) for mine in row.resources for other in borrowed)
+                and self._is_waiting(row.demands)
             )
+            ahead = [row.demands for row in islice(rows, _MOST_AHEAD)]
+            for demands in ahead:
+                self.ahead |= demands
+            found = self._answers[key] = bool(ahead)
         return found
 
     def _is_waiting(self, demands: Mapping[str, WaitingDemand]) -> bool:
