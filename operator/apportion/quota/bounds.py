@@ -1,4 +1,4 @@
-"""Bounds: what each claim takes of a quota's resources at least, and by how much an alternative of it takes more.
+"""Bounds: what each claim takes of a quota's resources at least, and by how much an alternative of it takes more, or may.
 
 In: the requests of claims, as they are written. Out: amounts that no choice of devices falls below. They do not change with what is used, so
 that each claim's are found out once: it may have 32 requests of eight alternatives, and a quota as many entries.
@@ -23,6 +23,8 @@ class ClaimBounds(NamedTuple):
     """Each request with the alternative that takes least."""
     most_more: Sequence[int]
     """How much more than the least one another alternative of one request takes at most."""
+    dearest: Sequence[int]
+    """Each request with the alternative that takes most; where nobody knows how much, the smallest amount."""
 
 
 class Bounds:
@@ -59,11 +61,24 @@ class Bounds:
                 self.of(claim, shares=shares)
 
     def _found(self, slots: tuple[RequestSlot, ...], *, shares: bool) -> ClaimBounds:
-        total, most_more = [0] * len(self._resources), [0] * len(self._resources)
+        total, most_more, dearest = ([0] * len(self._resources) for _ in range(3))
         for slot in slots:
-            columns = [*zip(*self.rows(slot, shares=shares), strict=True)]
+            rows = self.rows(slot, shares=shares)
+            columns = [*zip(*rows, strict=True)]
             total = [amount + min(column) for amount, column in zip(total, columns, strict=True)]
             most_more = [
                 max(more, max(column) - min(column)) for more, column in zip(most_more, columns, strict=True)
             ]
-        return ClaimBounds(slots, total, most_more)
+            guesses = map(self._guessed, slot.alternatives, rows)
+            dearest = [
+                amount + max(column)
+                for amount, column in zip(dearest, zip(*guesses, strict=True), strict=True)
+            ]
+        return ClaimBounds(slots, total, most_more, dearest)
+
+    def _guessed(self, request: Request, row: Sequence[int]) -> list[int]:
+        """Return what a request takes, and the smallest amount of what has a guarantee that it may count in; of all, if it counts in nothing else."""
+        unknown = [resource.is_unknown(request) for resource in self._resources]
+        rows = [*zip(self._resources, row, unknown, strict=True)]
+        counts = any(amount or (guess and one.guaranteed) for one, amount, guess in rows)
+        return [amount or int(guess and (not counts or one.guaranteed > 0)) for one, amount, guess in rows]

@@ -85,6 +85,12 @@ class Resource:
             return count * asked.nano if asked is not None else 0
         return count if shares else count * NANO
 
+    def is_unknown(self, request: Request) -> bool:
+        """Say whether a request may count in it though nobody knows how much before devices are chosen."""
+        if request.admin_access or (self.device_class and request.device_class != self.device_class):
+            return False
+        return bool(self.profile or self.model or (self.capacity and self.capacity not in request.capacity))
+
     def overlaps(self, other: "Resource") -> bool:
         """Say whether a device may count in both."""
         pairs = (

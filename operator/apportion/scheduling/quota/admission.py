@@ -240,7 +240,7 @@ class Admission:
         if use is None or use.quota.spec.cohort is None:
             return False
         before = [each for each in ahead if usage.of(each.claims[0].namespace) is use]
-        borrowed = use.beyond_guarantee(self._expected([*before, *demands], use))
+        borrowed = use.beyond_guarantee(self._dearest([*before, *demands], use))
         return bool(borrowed) and self.claimants.go_before(use, borrowed, shares=self.shares)
 
     def stands_back(
@@ -253,9 +253,9 @@ class Admission:
         over = any(each.key in self.over and not (evicts and each.key in self.others) for each in demands)
         return bool(demands) and (over or self._yields(demands, ahead))
 
-    def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> Sequence[int]:
+    def _dearest(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> Sequence[int]:
         claims = [claim for demand in demands for claim in demand.claims]
-        return self.charging.expected(claims, use, shares=self.shares)
+        return self.charging.dearest(claims, use, shares=self.shares)
 
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""

@@ -12,7 +12,6 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim, RequestSlot
 from apportion.quota.charge import Charge, charges
-from apportion.quota.least import least
 from apportion.quota.usage import Usage
 from apportion.quota.use import QuotaUse
 from apportion.scheduling.pace import Changed
@@ -31,6 +30,7 @@ class _Expected(NamedTuple):
     known: _Learnt | None
     """What was learnt of them then."""
     amounts: Sequence[int]
+    dearest: Sequence[int]
 
 
 class Charging:
@@ -114,23 +114,29 @@ class Charging:
 
         `shares`: some devices give shares.
         """
-        if len(claims) == 1:
-            return self._expected(claims[0], use, shares=shares)
-        total = [0] * len(use.resources)
-        for claim in claims:
-            own = self._expected(claim, use, shares=shares)
-            total = [before + more for before, more in zip(total, own, strict=True)]
-        return total
+        return _sum([self._expected(claim, use, shares=shares).amounts for claim in claims], use)
 
-    def _expected(self, claim: Claim, use: QuotaUse, *, shares: bool) -> Sequence[int]:
+    def dearest(self, claims: Sequence[Claim], use: QuotaUse, *, shares: bool) -> Sequence[int]:
+        """Return what claims take: as the last ones with the same requests, else each alternative that takes most, and something where nobody knows how much.
+
+        By it nobody gets a turn before others for alternatives that nobody offers, or for what counts only when devices are chosen.
+        """
+        return _sum([self._expected(claim, use, shares=shares).dearest for claim in claims], use)
+
+    def _expected(self, claim: Claim, use: QuotaUse, *, shares: bool) -> _Expected:
         key = id(claim.slots), use, shares
         known, found = self._learnt.get(id(claim.slots)), self._amounts.get(key)
         if found is None or found.known is not known or found.slots is not claim.slots:
-            own = use.amounts(known[1]) if known is not None else least((claim,), use, shares=shares)
+            if known is not None:
+                own = use.amounts(known[1])
+                found = _Expected(claim.slots, known, own, own)
+            else:
+                bounds = use.bounds.of(claim, shares=shares)
+                found = _Expected(claim.slots, None, bounds.least, bounds.dearest)
             if len(self._amounts) >= MOST_LEARNT:
                 self._amounts.clear()
-            found = self._amounts[key] = _Expected(claim.slots, known, own)
-        return found.amounts
+            self._amounts[key] = found
+        return found
 
     def _look(self, name: tuple[str, str]) -> None:
         """Charge the claims of this name: the one that there is, and one of that name that was deleted."""
@@ -172,6 +178,12 @@ class Charging:
         if len(self._learnt) >= MOST_LEARNT:
             self._learnt.clear()
         self._learnt[id(claim.slots)] = claim.slots, found
+
+
+def _sum(rows: Sequence[Sequence[int]], use: QuotaUse) -> Sequence[int]:
+    if len(rows) == 1:
+        return rows[0]
+    return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * len(use.resources)
 
 
 def _promised(key: str) -> str:

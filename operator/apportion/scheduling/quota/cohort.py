@@ -119,7 +119,7 @@ class Cohort:
         if use not in self._ahead:
             self._ahead[use] = _Ahead(use)
         claims = [claim for demand in demands_of(queued) for claim in demand.claims]
-        asked = self._charging.expected(claims, use, shares=self._shares)
+        asked = self._charging.dearest(claims, use, shares=self._shares)
         kind = use, tuple(map(bool, asked))
         line = self._lines.get(kind)
         if line is None:

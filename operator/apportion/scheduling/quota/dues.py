@@ -39,7 +39,7 @@ class Dues:
         if known is not None and known[0] is use and known[1] == use.version:
             return known[2]
         claims = [claim for demand in demands for claim in demand.claims]
-        within = use.within_guarantee(self._charging.expected(claims, use, shares=self._shares()))
+        within = use.within_guarantee(self._charging.dearest(claims, use, shares=self._shares()))
         due = use.quota.spec.cohort, not within, use.share(self._total)
         self._known[key] = use, use.version, due
         return due
