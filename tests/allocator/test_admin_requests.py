@@ -10,10 +10,21 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.queue import size_of
 from apportion.allocator.reservation import Place, ReservationPlan
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, Raw, chips, claim, cluster, device_request
+from tests.allocator.builders import (
+    GPU,
+    Raw,
+    chips,
+    claim,
+    cluster,
+    device_at,
+    device_request,
+    device_slice,
+)
 
 
 def held_chip() -> State:
@@ -50,3 +61,22 @@ def test_what_is_looked_at_is_not_reserved() -> None:
     found = decided(held_chip(), looking(2), device_request("take", "part"))
     plan = ReservationPlan((Place(0, found, None, ()),), None)
     assert [each.request for each in plan.results] == ["take"]
+
+
+def test_a_later_claim_gets_the_device_that_admin_access_need_not_take() -> None:
+    """Two GPUs, and three claims: one, one with admin access, one. The second may look at the first one's GPU."""
+    rows = [device_at(0, 1, 1), device_at(1, 0, 0), device_at(2, 0, 0, "nic")]
+    demand = Demand(
+        (
+            claim("first", device_request()),
+            claim("monitor", device_request(adminAccess=True)),
+            claim("last", device_request()),
+        )
+    )
+    found = {
+        strategy.name: isinstance(
+            allocate(cluster(device_slice("s", "n1", rows)), demand, Terms(strategy)), Decision
+        )
+        for strategy in Strategy
+    }
+    assert found == dict.fromkeys(found, True)

@@ -255,7 +255,7 @@ class BranchAndBound(Search):
         member = self.view.group_of.get(index)
         preferred = self.prefer.get(index, 0)
         if member is None or index in self.shares or not self.fit >> index & 1:
-            return colour, self._interchange.traits_of(index), preferred
+            return colour, self._interchange.traits_of(index), preferred, self.taken >> index & 1
         group, local = member
         after = id(self.states[group].after(local))
         return colour, self._interchange.traits_of(index), preferred, self._interchange.group(group), after
@@ -263,11 +263,10 @@ class BranchAndBound(Search):
     def _branch_key(self, number: int, left: int, colours: tuple[int, ...]) -> object:
         """Key of everything that the rest of the search depends on."""
         shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.shares.items()))
-        constraints = tuple(constraint.mask for constraint in self.constraints)
         admin_devices = (
             tuple(sorted(self.taken_by.items())) if any(row.alternative.admin for row in self._rows) else ()
         )
         return (
             (number, left, self._cost.worst, self._cost.total, self._bonus),
-            (tuple(sorted(colours)), shares, constraints, admin_devices),
+            (tuple(sorted(colours)), shares, self._interchange.constraints(), admin_devices),
         )

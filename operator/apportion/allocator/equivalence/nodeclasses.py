@@ -37,8 +37,8 @@ def columns_of(devices: Sequence[Device]) -> dict[str, Column]:
         }
         for own in device.capacity:
             name, amount = capacity_of(device, own)
-            # An attribute and a capacity may have the same name.
-            values[name] = ("both", values[name], amount) if name in values else ("amount", amount)
+            # An attribute and a capacity may have the same name, and requests for capacity go by the name as it is published.
+            values[name] = ("both", values[name], own, amount) if name in values else ("amount", own, amount)
         for name, value in values.items():
             column = found.get(name)
             if column is None:

@@ -10,18 +10,18 @@ from typing import Literal, get_args
 
 from apportion.allocator.bits import bits
 from apportion.allocator.explain.explanation import (
+    LISTED,
     ConstraintReport,
     RefusalReason,
     RequestReport,
     Shortage,
     Step,
 )
+from apportion.allocator.explain.unmetconstraint import unmet
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.node.template import why_unusable
 from apportion.allocator.rules.pools import amount
-from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery, NodeError
-from apportion.allocator.search.candidates import Candidates, candidate_rows
-from apportion.allocator.search.constraints import ConstraintState
+from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery
 from apportion.allocator.state import State
 from apportion.dra.taint import untolerated
 
@@ -30,8 +30,6 @@ _MANY = 10**9
 REASONS: tuple[RefusalReason, ...] = get_args(RefusalReason)
 STAGES = REASONS[: REASONS.index("together") + 1]
 """The checks, in order: "nothing" to "together"."""
-LISTED = 5
-"""Holders, taints, counters and values listed at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,17 @@ def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
                 for position, found, reason in failed
             ]
             return max(lacks, key=lambda each: each.progress)
-    return _constraint(state, named, view) or Diagnosis(
+    constraint = unmet(state, named, view)
+    if constraint is not None:
+        values = constraint.report.values
+        return Diagnosis(
+            "constraint",
+            slot=constraint.slot,
+            constraint_index=constraint.number,
+            constraint=constraint.report,
+            progress=(STAGES.index("constraint"), values[0][1] if values else 0),
+        )
+    return Diagnosis(
         "together",
         message="every request could be served alone, but not all of them together",
         progress=(len(STAGES), view.base.bit_count()),
@@ -228,63 +236,3 @@ def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
         for counter, need in group.group_type.needs[place[1]]
         if group.state.left[counter] < need
     ]
-
-
-def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | None:
-    """Return the first constraint that the free devices cannot satisfy, each checked alone."""
-    try:
-        rows = candidate_rows(view, named.query, state.selectors)
-    except NodeError:
-        return None
-    for number, constraint in enumerate(named.query.constraints):
-        covered = [
-            (position, row)
-            for position, row in enumerate(rows)
-            if all(number in candidates.alternative.constraints for candidates in row)
-        ]
-        if not covered:
-            continue
-        free = 0
-        wanted = 0
-        for _, row in covered:
-            for candidates in row:
-                free |= _open(view, candidates)
-            wanted += min(candidates.count for candidates in row)
-        constraints = ConstraintState(constraint, view)
-        values = [
-            (str(atom[1]), (devices & free).bit_count()) for atom, devices in constraints.values.items()
-        ]
-        values = sorted((value for value in values if value[1]), key=lambda value: -value[1])
-        enough = (
-            len(values) >= wanted
-            if constraint.distinct
-            else any(
-                all(
-                    any(
-                        (_open(view, candidates) & devices).bit_count() >= candidates.count
-                        for candidates in row
-                    )
-                    for _, row in covered
-                )
-                and (free & devices).bit_count() >= wanted
-                for devices in constraints.values.values()
-            )
-        )
-        if not enough:
-            claim = named.names.slots[covered[0][0]][0].key
-            without = (free & ~constraints.mask).bit_count()
-            report = ConstraintReport(
-                claim, constraint.attribute, constraint.distinct, wanted, tuple(values[:LISTED]), without
-            )
-            return Diagnosis(
-                "constraint",
-                slot=covered[0][0],
-                constraint_index=number,
-                constraint=report,
-                progress=(STAGES.index("constraint"), values[0][1] if values else 0),
-            )
-    return None
-
-
-def _open(view: NodeView, candidates: Candidates) -> int:
-    return candidates.mask if candidates.alternative.admin else candidates.mask & view.fit

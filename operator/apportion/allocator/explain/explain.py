@@ -118,7 +118,7 @@ def _diagnose(state: State, named: NamedQuery, name: str, outcome: Outcome) -> D
     found = diagnose(state, named, view)
     if outcome is BROKEN and view.invalid is not None and found.kind in {"nothing", "selector"}:
         return replace(found, kind="pool", message=f"pool {view.invalid.id}: {view.invalid.invalid}")
-    if view.incomplete is not None and found.kind == "nothing":
+    if view.incomplete is not None and found.kind in {"nothing", "selector"}:
         return replace(
             found, kind="pool", message=f"pool {view.incomplete}: not all of its slices are there yet"
         )

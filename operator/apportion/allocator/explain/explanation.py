@@ -22,6 +22,8 @@ RefusalReason: TypeAlias = Literal[
 """What a node lacks first, in the order of the checks: any devices; devices that pass the selectors; without untolerated
 taints; not held; with consumable capacity left; with counters left; that satisfy a constraint; for all requests together.
 budget: the search ran out of steps. error: a selector failed. pool: broken pools were left out."""
+LISTED = 5
+"""Holders, taints, counters and values listed at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,11 @@ class ConstraintReport:
     wanted: int
     """Devices that it covers."""
     values: tuple[tuple[str, int], ...]
-    """Values, each with its number of free devices on the nearest node, the most frequent first."""
+    """Some values, each with its number of free devices on the nearest node, the most frequent first."""
     without: int
     """Free devices of that node without the attribute."""
+    different: int = 0
+    """How many values there are."""
 
 
 @dataclass(frozen=True, slots=True)

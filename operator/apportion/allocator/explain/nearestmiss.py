@@ -51,7 +51,7 @@ def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -
 def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
     """Return the miss of a constraint: how many free devices agree, or differ, on the node."""
     if constraint.distinct:
-        missing = f"{len(constraint.values)} different values of {constraint.attribute} where {constraint.wanted} are needed"
+        missing = f"{constraint.different} different values of {constraint.attribute} where {constraint.wanted} are needed"
     elif constraint.values:
         value, count = constraint.values[0]
         missing = (

@@ -166,6 +166,7 @@ class NodeTemplate:
             tuple(mask.bit_length() for mask in masks),
             self.visible,
             self.base,
+            self.shareable,
             tuple((group.group_type, group.mask, group.totals) for group in self.groups),
             tuple(tainted.items()),
         )

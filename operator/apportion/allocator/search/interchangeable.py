@@ -31,6 +31,11 @@ class Interchangeability:
                 bool(view.charged >> index & 1),
             )
             self._traits_of[index] = numbers.setdefault(traits, len(numbers))
+        self._of_lists = [
+            not each.distinct and any(len(values) > 1 for values in each.of.values())
+            for each in search.constraints
+        ]
+        """By constraint whether different live values of it may allow the same devices."""
         group_numbers: dict[object, int] = {}
         self._group_traits = [
             group_numbers.setdefault(
@@ -41,15 +46,22 @@ class Interchangeability:
         ]
 
     def of(self, index: int) -> object:
-        """Return the key of a device that is free now."""
+        """Return the key of a device that may be chosen now. With admin access that may be one that another claim has: it leaves a free one to the next."""
         member = self._search.view.group_of.get(index)
         if member is None:
-            return self._traits_of[index]
+            return self._traits_of[index], self._search.taken >> index & 1
         return self.group(member[0]), member[1]
 
     def traits_of(self, index: int) -> int:
         """Return the number of a device's traits, without the state of its counters."""
         return self._traits_of[index]
+
+    def constraints(self) -> tuple[object, ...]:
+        """Return the key of what the constraints allow now, and after each further device."""
+        return tuple(
+            (each.mask, frozenset(each.live)) if of_lists else each.mask
+            for each, of_lists in zip(self._search.constraints, self._of_lists, strict=True)
+        )
 
     def state(self) -> object:
         """Return the key of the whole search state."""
@@ -64,7 +76,7 @@ class Interchangeability:
         return (
             tuple(sorted(plain.items())),
             tuple(sorted(Counter(self.group(number) for number in range(len(view.groups))).items())),
-            tuple(constraint.mask for constraint in search.constraints),
+            self.constraints(),
             tuple((index, tuple(sorted(used.items()))) for index, used in sorted(search.shares.items())),
             admin_devices,
         )
