@@ -65,7 +65,7 @@ class Followers:
         self._snapshot = snapshot
         self._queue, self._groups = WaitingQueue(snapshot), GroupedDemands(snapshot)
         self._gates, self._overlaps = Gates(snapshot), Overlaps(snapshot)
-        self._room, self._charging = NodeRoom(snapshot), Charging(snapshot)
+        self._room, self._charging = NodeRoom(snapshot), Charging(snapshot, clock)
         placed = PlacedPods(
             snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
         )

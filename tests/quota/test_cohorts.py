@@ -148,7 +148,7 @@ def test_who_has_several_turns_in_a_pass_counts_once() -> None:
     wait(world, "a", "a-one", at=1)
     wait(world, "b", "b-two", count=2, at=2)
     wait(world, "b", "b-one", at=3)
-    charging = Charging(world.snapshot)
+    charging = Charging(world.snapshot, world.clock)
     charging.follow()
     waiting, _ = waiting_demands(world.snapshot)
     turns = Turns(world.snapshot.managed, Cohorts(charging, lambda _: 8 * NANO, shares=False))

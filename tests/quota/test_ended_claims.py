@@ -23,6 +23,7 @@ async def test_devices_of_a_claim_that_was_made_anew_under_its_pod_are_charged_u
     cycle.once()
     assert "next" not in world.places()
     world.gone_claim("anew")
+    world.see(PODS, pod | {"status": {"phase": "Succeeded"}})
     world.gone(PODS, pod)
     cycle.once()
     assert world.places().keys() == {"next"}

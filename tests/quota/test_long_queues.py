@@ -117,7 +117,7 @@ def test_a_quota_that_changes_is_compared_with_each_namespace_once() -> None:
 def test_nothing_of_a_queue_is_left_to_the_garbage_collector() -> None:
     """What refers to itself stays until the collector looks: 300,000 objects in half a minute, and then everybody waits for it."""
     world = crowded(3, 4)
-    charging = Charging(world.snapshot)
+    charging = Charging(world.snapshot, world.clock)
     charging.follow()
     demands, _ = waiting_demands(world.snapshot)
     gc.collect()

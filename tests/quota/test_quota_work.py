@@ -78,7 +78,7 @@ def test_turns_are_those_of_a_cohort_that_compares_everybody_at_each(
     later = {
         (each.claims[0].namespace, each.priority, number % 2): each for number, each in enumerate(waiting[:9])
     }
-    charging = Charging(world.snapshot)
+    charging = Charging(world.snapshot, world.clock)
     cohorts = [_cohort(world, charging, kind, waiting[9:]) for kind in (Cohort, _Everybody)]
     left, number = 9, 9
     had: list[Queued] = []
@@ -126,7 +126,7 @@ def test_a_turn_costs_as_much_however_many_quotas_are_in_the_cohort() -> None:
     for count in (6, 60):
         world = _many(count)
         waiting, _ = waiting_demands(world.snapshot)
-        cohort = _cohort(world, Charging(world.snapshot), Cohort, waiting)
+        cohort = _cohort(world, Charging(world.snapshot, world.clock), Cohort, waiting)
         cohort.settle(cohort.pop())
 
         counts.append(steps(partial(_turns, cohort)))
@@ -176,7 +176,7 @@ def test_what_a_pass_has_not_counted_when_it_is_given_up_is_counted_later() -> N
     for number in range(150):
         claim = world.claim(f"c{number}", request("gpu"), namespace="a")
         world.allocate(claim, "n1", f"gpu-{number}")
-    charging = Charging(world.snapshot)
+    charging = Charging(world.snapshot, world.clock)
     given_up = charging.steps()
     next(given_up)
     del given_up

@@ -34,7 +34,7 @@ class EndedAllocations:
         consumers = {each.uid for each in claim.reserved_for}
         if any(map(self._live, consumers)):
             former = self._claims.get(claim.uid)
-            self._claims[claim.uid] = claim if former is None else _together(former, claim)
+            self._claims[claim.uid] = claim if former is None else together(former, claim)
             self._by_name.setdefault((claim.namespace, claim.name), set()).add(claim.uid)
             for pod in consumers:
                 self._by_pod.setdefault(pod, set()).add(claim.uid)
@@ -116,8 +116,8 @@ class EndedAllocations:
                 yield self._pods[consumer.uid]
 
 
-def _together(*versions: Claim) -> Claim:
-    """Return a claim with the devices and the consumers of all its versions."""
+def together(*versions: Claim) -> Claim:
+    """Return a claim with the devices and the consumers of all its versions, of which the last one says the rest."""
     allocations = [each.allocation for each in versions if each.allocation is not None]
     results = {
         (found.device, found.share_id, found.admin_access): found

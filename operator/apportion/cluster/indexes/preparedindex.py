@@ -4,7 +4,7 @@ In: slices and Partitions as they come and go. Out: nodes by claim: by the taint
 `status.preparedBy` of a Partition.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from apportion.api.contract import HELD
 from apportion.api.partition import Partition
@@ -18,30 +18,32 @@ class PreparedIndex:
         self._nodes: dict[str, dict[str, str]] = {}
         """By claim, then by the UID of the slice or Partition that reports it."""
 
-    def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
-        """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
-        self._put(uid, _held(old), _held(new), new.availability.node if new is not None else None)
+    def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> Collection[str]:
+        """Replace a slice; returns the claims of which it reports something else. `old` None: it is new; `new` None: it is deleted."""
+        return self._put(uid, _held(old), _held(new), new.availability.node if new is not None else None)
 
-    def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
-        """Replace a Partition. `old` None: it is new; `new` None: it is deleted."""
+    def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> Collection[str]:
+        """Replace a Partition; returns the claims of which it reports something else. `old` None: it is new; `new` None: it is deleted."""
         before = old.status.prepared_by if old is not None else ()
         after = new.status.prepared_by if new is not None else ()
-        self._put(uid, before, after, new.spec.node_name if new is not None else None)
+        return self._put(uid, before, after, new.spec.node_name if new is not None else None)
 
     def nodes(self, claim: str) -> frozenset[str]:
         """Return the nodes on which a claim (UID) is prepared, as far as agents have reported."""
         return frozenset(self._nodes.get(claim, {}).values())
 
     def _put(
-        self, uid: str, before: Iterable[str] | None, after: Iterable[str] | None, node: str | None
-    ) -> None:
-        for claim in before or ():
+        self, uid: str, before: Iterable[str], after: Iterable[str], node: str | None
+    ) -> Collection[str]:
+        former, now = {*before}, {*after} if node else set[str]()
+        for claim in former:
             reported = self._nodes.get(claim, {})
             reported.pop(uid, None)
             if not reported:
                 self._nodes.pop(claim, None)
-        for claim in (after or ()) if node else ():
+        for claim in now:
             self._nodes.setdefault(claim, {})[uid] = str(node)
+        return former ^ now
 
 
 def _held(found: Slice | None) -> Iterator[str]:

@@ -46,7 +46,7 @@ class Admission:
     def __init__(self, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float]) -> None:
         self._snapshot = snapshot
         self._recorder, self._clock = recorder, clock
-        self.charging = Charging(snapshot)
+        self.charging = Charging(snapshot, clock)
         self.claimants = Claimants(snapshot, self.charging)
         self.totals = Totals(partial(is_of_class, snapshot))
         self.dues = Dues(self.charging, self.totals.of, lambda: self.shares)

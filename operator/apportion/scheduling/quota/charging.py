@@ -1,11 +1,12 @@
 """Charging: the use of quotas, kept in step with the snapshot claim by claim.
 
 In: the changes of claims, those that we only assume included. Out: the use of each quota, no matter who allocated. What a pod uses
-of an allocation that its claim has lost stays charged until the pod has ended. A device is charged as it is published when its
-allocation is first seen, later if no slice has it then. Without quotas nothing is followed.
+of an allocation that its claim has lost stays charged until the pod has ended; where the pod was deleted by force, as long as an agent
+reports the claim as prepared, and until it has had the time to. A device is charged as it is published when its allocation is first
+seen, later if no slice has it then. Without quotas nothing is followed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
@@ -15,6 +16,7 @@ from apportion.quota.charge import Charge, charges
 from apportion.quota.usage import Usage
 from apportion.quota.use import QuotaUse
 from apportion.scheduling.pace import Changed
+from apportion.scheduling.stillprepared import PATIENCE
 
 MOST_LEARNT = 4096
 """Requests of which it is remembered what they got last."""
@@ -36,8 +38,8 @@ class _Expected(NamedTuple):
 class Charging:
     """Follows claims."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+        self._snapshot, self._clock = snapshot, clock
         self._reset()
 
     def _reset(self) -> None:
@@ -56,6 +58,8 @@ class Charging:
         """Claims (namespace and name) with devices that no slice has had yet."""
         self._known: dict[tuple[str, str], dict[str, Allocation]] = {}
         """What is charged, by the claim's namespace and name, then by key."""
+        self._unreported: dict[str, tuple[float, tuple[str, str]]] = {}
+        """Claims (UIDs) whose pods were deleted by force, in the order in which time is up for a report of them; with namespace and name."""
         self._learnt: dict[int, _Learnt] = {}
         """What requests got last, by their identity; they are kept, so that this is not used for others."""
         self.learnt = 0
@@ -76,13 +80,17 @@ class Charging:
             self.usage.assign(assignment.quotas, assignment.of)
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         if changed is None:
-            claims = (*snapshot.claims.values(), *(claim for claim, _ in snapshot.ended))
+            ended = (claim for claim, _ in snapshot.ended)
+            claims = (*snapshot.claims.values(), *ended, *snapshot.cut_off)
             names = {(claim.namespace, claim.name) for claim in claims} | self._known.keys()
         else:
             names = {*changed}
         if self._slices != snapshot.slice_epoch:
             self._slices = snapshot.slice_epoch
             names |= self._unpublished
+        while self._is_due():
+            names.add(self._unreported.pop(next(iter(self._unreported)))[1])
+            snapshot.retry_epoch += 1
         yield from self._changed.steps(names, self._look)
         if not self.is_complete:
             self.is_complete = True
@@ -93,7 +101,7 @@ class Charging:
         snapshot = self._snapshot
         read = self._cursor, self._epoch, self._slices
         seen = snapshot.changes.claims.end, snapshot.quota_index.epoch, snapshot.slice_epoch
-        if self._changed or read != seen:
+        if self._changed or read != seen or self._is_due():
             for _ in self.steps():
                 pass
 
@@ -145,15 +153,22 @@ class Charging:
         unpublished = name in self._unpublished
         self._unpublished.discard(name)
         current = snapshot.claim_index.named(*name)
-        uids = {key.removeprefix("ended:") for key in known} | {*snapshot.ended.named(*name)}
+        uids = {key.rpartition(":")[2] for key in known} | {
+            *snapshot.ended.named(*name),
+            *snapshot.cut_off.named(*name),
+        }
         if current is not None:
             uids.add(current)
         now: dict[str, Allocation] = {}
         for uid in uids:
             claim, ended = snapshot.claims.get(uid), snapshot.ended.get(uid)
+            cut_off = snapshot.cut_off.get(uid) if ended is None else None
+            if cut_off is not None and not self._may_run(cut_off, known):
+                cut_off = None
             for key, own, allocation in (
                 (uid, claim, snapshot.allocation(claim) if claim is not None else None),
                 (f"ended:{uid}", ended, ended.allocation if ended is not None else None),
+                (f"cut off:{uid}", cut_off, cut_off.allocation if cut_off is not None else None),
             ):
                 if own is not None and allocation is not None:
                     now[key] = allocation
@@ -163,6 +178,18 @@ class Charging:
                     self.usage.put(key, name[0], ())
         if now:
             self._known[name] = now
+
+    def _is_due(self) -> bool:
+        """Say whether the time is up in which an agent reports a claim."""
+        return bool(self._unreported) and next(iter(self._unreported.values()))[0] <= self._clock()
+
+    def _may_run(self, lost: Claim, known: Mapping[str, Allocation]) -> bool:
+        """Say whether containers of a pod that was deleted by force may run with what a claim has lost; `known`: what was charged for its name."""
+        uid, allocation = lost.uid, lost.allocation
+        charged = filter(None, (known.get(uid), known.get(f"ended:{uid}")))
+        if allocation is not None and any(map(allocation.keeps, charged)):
+            self._unreported.setdefault(uid, (self._clock() + PATIENCE, (lost.namespace, lost.name)))
+        return uid in self._unreported or bool(self._snapshot.prepared.nodes(uid))
 
     def _charge(self, key: str, claim: Claim, allocation: Allocation) -> None:
         device = self._snapshot.devices.device
