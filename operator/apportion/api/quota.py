@@ -55,7 +55,7 @@ class QuotaResource(Model):
     capacity: AmountName | None = None
     """Count this capacity (memory, aicore) of the devices: of a share what it consumes, of a partition or a whole device what it
     publishes, or else takes of the counter of this name. A name without a driver means that of every driver. Absent:
-    count the devices; a share counts as the largest part that it consumes of any capacity of its device."""
+    count the devices; a share counts as the largest part that it consumes of any capacity of its device, and at least as a hundredth."""
     guaranteed: Amount = 0
     """How much of it the namespaces get before others of the cohort get more than is guaranteed to them."""
     limit: Amount | None = None

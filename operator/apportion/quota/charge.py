@@ -1,7 +1,7 @@
 """Charge: what an allocation takes, device by device, as quotas count it.
 
 In: a claim, its allocation, the devices as they are published. Out: a charge for each device; what administrators look at
-(`adminAccess`) takes nothing. A share takes what it consumes; a partition or a whole device all its capacity, and of counters that
+(`adminAccess`) takes nothing. A share takes what it consumes, and at least a hundredth of its device; a partition or a whole device all its capacity, and of counters that
 no capacity of it is named after, what it takes from them.
 """
 
@@ -19,6 +19,8 @@ PROFILES = ("profile", "template")
 """Attributes, in the driver's own domain, that name a MIG profile or a vNPU template."""
 MODELS = ("productName", "model")
 """Attributes, in the driver's own domain, that name the model of a GPU or an NPU."""
+LEAST_SHARE = NANO // 100
+"""What a share counts at least where devices are counted, in 10^-9: one that consumes nothing, or a byte, uses its device all the same."""
 
 
 class Charge(NamedTuple):
@@ -57,7 +59,7 @@ def charge(result: DeviceResult, device_class: str, device: Device | None) -> Ch
     devices, amounts = NANO, whole_amounts(device)
     if result.share_id is not None and result.consumed:
         parts = [-(-taken * NANO // amounts[name]) for name, taken in consumed.items() if amounts.get(name)]
-        devices, amounts = min(max(parts, default=NANO), NANO), consumed
+        devices, amounts = min(max([LEAST_SHARE, *parts]) if parts else NANO, NANO), consumed
     named = first_attribute(device, PROFILES), first_attribute(device, MODELS)
     return Charge(device_class, driver, *named, devices, tuple(sorted(amounts.items())))
 

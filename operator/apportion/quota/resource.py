@@ -10,7 +10,7 @@ from apportion.api.quota import QuotaResource
 from apportion.dra.claim import Request
 from apportion.dra.device import qualify
 from apportion.dra.quantity import NANO, Format, Quantity
-from apportion.quota.charge import Charge
+from apportion.quota.charge import LEAST_SHARE, Charge
 
 Selection: TypeAlias = tuple[str, str, str, str]
 """DeviceClass, profile, model and capacity of a resource; empty where it does not say."""
@@ -83,7 +83,7 @@ class Resource:
         if self.capacity:
             asked = request.capacity.get(self.capacity)
             return count * asked.nano if asked is not None else 0
-        return count if shares else count * NANO
+        return count * (LEAST_SHARE if shares else NANO)
 
     def is_unknown(self, request: Request) -> bool:
         """Say whether a request may count in it though nobody knows how much before devices are chosen."""
