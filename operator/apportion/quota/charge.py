@@ -36,6 +36,8 @@ class Charge(NamedTuple):
     """In 10^-9 of a device: less than one for a share."""
     amounts: tuple[tuple[str, int], ...] = ()
     """By full name, in 10^-9."""
+    published: bool = True
+    """Whether a slice has the device; otherwise profile, model, and amounts that are not those of a share are not known."""
 
 
 def charges(claim: Claim, allocation: Allocation, published: Published) -> tuple[Charge, ...]:
@@ -55,7 +57,7 @@ def charge(result: DeviceResult, device_class: str, device: Device | None) -> Ch
     names = sorted(result.consumed, key=lambda name: "/" in name)
     consumed = {qualify(name, driver): result.consumed[name].nano for name in names}
     if device is None:
-        return Charge(device_class, driver, amounts=tuple(sorted(consumed.items())))
+        return Charge(device_class, driver, amounts=tuple(sorted(consumed.items())), published=False)
     devices, amounts = NANO, whole_amounts(device)
     if result.share_id is not None and result.consumed:
         parts = [-(-taken * NANO // amounts[name]) for name, taken in consumed.items() if amounts.get(name)]

@@ -70,6 +70,15 @@ class Resource:
         wanted = qualify(self.capacity, charge.driver)
         return next((amount for name, amount in charge.amounts if name == wanted), 0)
 
+    def may_count(self, charge: Charge) -> bool:
+        """Say whether a charge of a device that is not published may be one of it, though nobody knows how much of it."""
+        if charge.published or (self.device_class and charge.device_class != self.device_class):
+            return False
+        if not self.capacity:
+            return bool(self.profile or self.model)
+        wanted = qualify(self.capacity, charge.driver)
+        return all(name != wanted for name, _ in charge.amounts)
+
     def least(self, request: Request, *, shares: bool) -> int:
         """Return how much of it a request takes at least, whichever devices it gets; `shares`: some devices give shares.
 

@@ -73,8 +73,7 @@ class Usage:
         made = QuotaUse(quota, namespaces)
         for namespace in namespaces:
             for charge, count in self._namespaces.get(namespace, {}).items():
-                for index, amount in enumerate(made.amounts((charge,))):
-                    made.used[index] += count * amount
+                made.add((charge,), count)
         return made
 
     def _count(self, namespace: str, charges: tuple[Charge, ...], *, sign: int) -> None:

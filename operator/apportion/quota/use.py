@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from apportion.api.quota import AcceleratorQuota, Reclaim
+from apportion.dra.quantity import NANO
 from apportion.quota.bounds import Bounds
 from apportion.quota.charge import Charge
 from apportion.quota.resource import Resource, Selection
@@ -27,6 +28,16 @@ class Excess:
     resource: Resource
     used: int
     asked: int
+    unpublished: int = 0
+    """Devices in use that no slice has now, and that may count in it."""
+
+    @property
+    def left(self) -> int:
+        """What the limit leaves, if each device that is not published counts in it, and has whatever is left of a capacity."""
+        resource, left = self.resource, (self.resource.limit or 0) - self.used
+        if resource.capacity:
+            return min(left, 0) if self.unpublished else left
+        return left - self.unpublished * NANO
 
     def __str__(self) -> str:
         """Name quota, resource and amounts."""
@@ -34,6 +45,11 @@ class Excess:
         return (
             f"AcceleratorQuota {self.quota}, resource {self.resource.name}: used {text(self.used)},"
             f" asked {text(self.asked)}, limit {text(limit)}"
+            + (
+                f"; {self.unpublished} in use are not published now, and may count"
+                if self.unpublished
+                else ""
+            )
         )
 
 
@@ -48,6 +64,8 @@ class QuotaUse:
     """Of the claims that may count in them."""
     used: list[int] = field(init=False)
     """Of each resource."""
+    unpublished: list[int] = field(init=False)
+    """Of each resource, how many devices in use may count in it that no slice has now."""
     version: int = 0
     """Grows with every change of the use."""
 
@@ -56,6 +74,7 @@ class QuotaUse:
         self.resources = tuple(map(Resource.of, self.quota.spec.resources))
         self.bounds = Bounds(self.resources)
         self.used = [0] * len(self.resources)
+        self.unpublished = [0] * len(self.resources)
 
     @property
     def name(self) -> str:
@@ -67,17 +86,22 @@ class QuotaUse:
         found = [*charges]
         return [sum(map(resource.amount, found)) for resource in self.resources]
 
-    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
-        """Count charges, or with sign -1 count them no longer."""
-        for index, amount in enumerate(self.amounts(charges)):
-            self.used[index] += sign * amount
+    def add(self, charges: Iterable[Charge], count: int = 1) -> None:
+        """Count charges so many times, or as often no longer where the count is negative."""
+        for charge in charges:
+            for index, resource in enumerate(self.resources):
+                self.used[index] += count * resource.amount(charge)
+                self.unpublished[index] += count * resource.may_count(charge)
         self.version += 1
 
     def excess(self, asked: Amounts) -> Excess | None:
-        """Return the first resource of which this would be too much; what takes nothing of a resource never is."""
-        for resource, used, more in zip(self.resources, self.used, asked, strict=True):
-            if more and resource.limit is not None and used + more > resource.limit:
-                return Excess(self.name, resource, used, more)
+        """Return the first resource of which this would be too much, or may be; what takes nothing of a resource never is."""
+        rows = zip(self.resources, self.used, self.unpublished, asked, strict=True)
+        for resource, used, unpublished, more in rows:
+            if more and resource.limit is not None and (unpublished or used + more > resource.limit):
+                found = Excess(self.name, resource, used, more, unpublished)
+                if more > found.left:
+                    return found
         return None
 
     def within_guarantee(self, asked: Amounts, ahead: Amounts | None = None) -> bool:

@@ -206,8 +206,7 @@ class Admission:
             if excess is None:
                 return decision
             first = first or excess
-            left = (excess.resource.limit or 0) - excess.used
-            smaller = narrowed(asked, decision.allocations, excess.resource, left, device)
+            smaller = narrowed(asked, decision.allocations, excess.resource, excess.left, device)
             other = (yield from choose(smaller)) if smaller is not None else None
             if smaller is None or other is None:
                 others = (replace(demand, asked=smaller),) if smaller is not None else ()

@@ -166,6 +166,6 @@ class _Batch:
     def less(self, demand: WaitingDemand, decision: Decision, excess: Excess) -> WaitingDemand | None:
         """Return a demand that asks for no more than is left, beside the others, of what its decision takes too much of; None: there is none."""
         taken = self._taken[self._use.resources.index(excess.resource)]
-        left = (excess.resource.limit or 0) - excess.used - taken
+        left = excess.left - taken
         asked = narrowed(demand.asked, decision.allocations, excess.resource, left, self._published)
         return replace(demand, asked=asked) if asked is not None else None
