@@ -4,12 +4,13 @@ In: the raw object, its last readable value. Out: a value by which a claim's dev
 shut and a quota's limits hold, or None: the object is left out. No decision is made about an unreadable object, and nothing is written to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from apportion.api.model import Model
 from apportion.api.policy import AllocationPolicy
 from apportion.api.quota import AcceleratorQuota, QuotaResource
+from apportion.api.selector import LabelRequirement, LabelSelector
 from apportion.cluster import kinds
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra import reading
@@ -50,7 +51,7 @@ def _slice(raw: Json) -> Slice | None:
 
 
 def _claim(raw: Json, last: Claim | None) -> Claim:
-    """Return a claim that has devices and consumers, and asks for nothing: no DeviceClass of ours is in it."""
+    """Return a claim that has devices and consumers, and asks for nothing, so that nobody decides about it; its quota counts the devices by class."""
     metadata = raw["metadata"]
     status = _table(raw.get("status"))
     return Claim(
@@ -71,7 +72,16 @@ def _claim(raw: Json, last: Claim | None) -> Claim:
         finalizers=last.finalizers if last is not None else (),
         deleting=metadata.get("deletionTimestamp") is not None,
         created=str(metadata.get("creationTimestamp") or ""),
+        unread_requests=tuple(_requests(_table(raw.get("spec")))),
     )
+
+
+def _requests(spec: Json) -> Iterator[tuple[str, str]]:
+    """Yield the requests of a claim, as results name them, each with its DeviceClass."""
+    for row in _rows(_table(spec.get("devices")).get("requests")):
+        yield str(row.get("name")), str(_table(row.get("exactly")).get("deviceClassName"))
+        for one in _rows(row.get("firstAvailable")):
+            yield f"{row.get('name')}/{one.get('name')}", str(one.get("deviceClassName"))
 
 
 def _allocation(raw: Any, last: Allocation | None) -> Allocation | None:
@@ -114,17 +124,35 @@ def _policy(raw: Json) -> AllocationPolicy | None:
 
 
 def _quota(raw: Json) -> AcceleratorQuota | None:
-    """Return a quota with those of its resources that can be read: without it nothing would limit its namespaces."""
-    written = _table(raw.get("spec"))
-    readable = [row for row in _rows(written.get("resources")) if _is_resource(row)]
-    return _of_fields(
-        AcceleratorQuota, raw, {**written, "resources": readable}, "namespaceSelector", "resources"
-    )
+    """Return a quota with those of its resources that can be read: without it nothing would limit its namespaces.
+
+    Of a selector of which only some conditions can be read these select, which may be too many namespaces: as if nobody knew when it was
+    made, the quota then comes after every other one that selects them.
+    """
+    written = dict(_table(raw.get("spec")))
+    written["resources"] = [row for row in _rows(written.get("resources")) if _reads(QuotaResource, row)]
+    selector = written.get("namespaceSelector")
+    if not _reads(LabelSelector, selector) and (conditions := _conditions(_table(selector))):
+        written["namespaceSelector"] = conditions
+        raw = {"metadata": {**raw["metadata"], "creationTimestamp": None}}
+    return _of_fields(AcceleratorQuota, raw, written, "namespaceSelector", "resources")
 
 
-def _is_resource(row: Json) -> bool:
+def _conditions(selector: Json) -> Json:
+    """Return those conditions of a selector that can be read; empty: none."""
+    labels = {
+        name: value
+        for name, value in _table(selector.get("matchLabels")).items()
+        if _reads(LabelSelector, {"matchLabels": {name: value}})
+    }
+    expressions = [row for row in _rows(selector.get("matchExpressions")) if _reads(LabelRequirement, row)]
+    found = {"matchLabels": labels, "matchExpressions": expressions}
+    return {name: value for name, value in found.items() if value}
+
+
+def _reads(model: type[Model], raw: Any) -> bool:
     try:
-        QuotaResource.from_json(row)
+        model.from_json(raw)
     except BrokenInput:
         return False
     return True

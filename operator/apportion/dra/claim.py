@@ -109,6 +109,8 @@ class Claim:
     """metadata.creationTimestamp (RFC 3339), for queue order."""
     allocated_by: str = ""
     """Field manager that wrote `status.allocation`, from metadata.managedFields; empty when unknown."""
+    unread_requests: tuple[tuple[str, str], ...] = ()
+    """Of a claim that cannot be read, which has no slots: requests, as results name them, with the DeviceClass of each."""
 
     @property
     def key(self) -> str:

@@ -95,3 +95,4 @@ def _classes(claim: Claim) -> Iterator[tuple[str, str]]:
                 f"{slot.name}/{request.name}" if slot.prioritized else slot.name,
                 request.device_class,
             )
+    yield from claim.unread_requests
