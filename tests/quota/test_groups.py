@@ -46,6 +46,15 @@ async def test_a_group_for_which_the_limit_leaves_too_little_gets_nothing_and_sa
     assert [said(world, f"g{number}", "ExceedsLimit")[0] for number in range(4)] == [text] * 4
 
 
+async def test_a_group_that_asks_for_more_than_a_float_holds_waits_for_its_quota(silent: Client) -> None:
+    """The API server stores such an amount; deciding about the group broke down."""
+    world = cluster(8, "a")
+    quota(world, "a", {"name": "memory", "capacity": "memory", "limit": "100Gi"})
+    group(world, least=2, wanted=request("gpu", capacity={"requests": {"memory": "1e900"}}))
+    world.cycle(silent).once()
+    assert said(world, "g0", "ExceedsLimit")
+
+
 async def test_the_devices_of_a_group_are_charged_as_they_are_chosen(silent: Client) -> None:
     """What a model's limit leaves is known only then: the group is refused by what its devices take."""
     world = cluster(0, "a")

@@ -3,6 +3,7 @@
 In: demands, decisions for all of them. Out: whether together they stay within the limits, or which of them do.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -51,10 +52,13 @@ class BatchAdmission:
         rows = [
             (least(each.asked, use, shares=self._admission.shares), pods) for each, pods in demands if pods
         ]
+        common = math.lcm(*(pods for _, pods in rows))
         total = []
         for index in range(len(use.resources)):
             missing, amount = enough, 0
-            for _, taken, pods in sorted((row[index] / pods, row[index], pods) for row, pods in rows):
+            # By what each pod takes; amounts that the API server stores may be beyond what a float holds.
+            shares = sorted((row[index] * (common // pods), row[index], pods) for row, pods in rows)
+            for _, taken, pods in shares:
                 amount += taken if pods <= missing else taken * missing // pods
                 missing -= min(pods, missing)
             total.append(amount)
