@@ -5,6 +5,7 @@ components, comments and all, and the CRDs. What people write by hand (Chart.yam
 """
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from testbed.chart.places import PLACES, AddedItems, AddedKeys, Guarded, Place, 
 from testbed.errors import TestbedError
 
 _NAMESPACE = "apportion-system"
+_WHOLE_NAMESPACE = re.compile(rf"(?<=: ){_NAMESPACE}$|(?<=\[){_NAMESPACE}(?=\])", re.MULTILINE)
 _CRDS = "../../crds"
 _GENERATED = ("templates/*.yaml", "crds/*.yaml")
 _HEADER = "Made by `python -m testbed chart` from manifests/{source}; change that, not this file."
@@ -138,6 +140,8 @@ def _source(path: Path) -> str:
 
 
 def _finished(text: str, source: str) -> str:
+    # Quoted where it is a value of its own: a namespace may be named 2024 or true, which YAML reads as something else.
+    text = _WHOLE_NAMESPACE.sub("{{ .Release.Namespace | quote }}", text)
     text = text.replace(_NAMESPACE, "{{ .Release.Namespace }}")
     return f"{{{{- /* {_HEADER.format(source=source)} */ -}}}}\n{text}"
 

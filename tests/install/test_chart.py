@@ -100,6 +100,24 @@ def test_everything_follows_the_release_into_another_namespace(helm: Helm) -> No
     assert "--namespace=devices" in used
 
 
+@pytest.mark.parametrize("namespace", ["2024", "true", "0x1f"])
+def test_a_namespace_may_have_a_name_that_yaml_reads_as_something_else(helm: Helm, namespace: str) -> None:
+    """The API server took none of its objects."""
+    values = {"namespace": {"create": True}, "features": EVERYTHING}
+    objects = helm.objects(values, namespace=namespace)
+    named = [item["metadata"].get("namespace", namespace) for item in objects]
+    [made] = [item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"]
+    accounts = [
+        subject["namespace"]
+        for item in objects
+        if item["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        for subject in item["subjects"]
+        if subject["kind"] == "ServiceAccount"
+    ]
+    assert accounts
+    assert {*map(repr, [*named, made, *accounts])} == {repr(namespace)}
+
+
 class Accepted:
     async def test_the_server_takes_every_object_of_the_chart(
         self, cluster: ControlPlane, helm: Helm, tmp_path: Path
