@@ -5,11 +5,12 @@ the claim (`PreparedIndex`), also when the claim is gone from the API.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from apportion.cluster.changes import Changes
 from apportion.cluster.endedallocations import together
+from apportion.cluster.indexes.podindex import PodIndex
 from apportion.cluster.indexes.preparedindex import PreparedIndex
-from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 
 _MOST = 10_000
@@ -19,14 +20,16 @@ _MOST = 10_000
 class CutOffClaims:
     """Claims in the last version with devices, by UID."""
 
-    def __init__(self, prepared: PreparedIndex) -> None:
-        """`prepared`: what agents report; a claim that is in it is not forgotten."""
-        self._prepared = prepared
+    def __init__(self, pods: PodIndex, prepared: PreparedIndex, changes: Changes) -> None:
+        """`pods` knows which were deleted by force; `prepared`: what agents report, and a claim that is in it is not forgotten; `changes` are told of reports."""
+        self._pods, self._prepared, self._changes = pods, prepared, changes
         self._claims: OrderedDict[str, Claim] = OrderedDict()
         self._by_name: dict[tuple[str, str], set[str]] = {}
 
     def note(self, claim: Claim) -> None:
-        """Take note of a claim in the last version that had devices; it may have lost others before."""
+        """Take note of a claim that has lost its devices, in the last version that had them, if it is such a one; it may have lost others before."""
+        if not any(self._pods.cut_off(each.uid) for each in claim.reserved_for):
+            return
         former = self._claims.get(claim.uid)
         self._claims[claim.uid] = claim if former is None else together(former, claim)
         self._by_name.setdefault((claim.namespace, claim.name), set()).add(claim.uid)
@@ -36,11 +39,11 @@ class CutOffClaims:
                 break
             self._drop(oldest)
 
-    def replace(self, claim: Claim, allocation: Allocation) -> None:
-        """Forget what a claim had where it has all of that again."""
-        found = self._claims.get(claim.uid)
-        if found is not None and found.allocation is not None and allocation.keeps(found.allocation):
-            self._drop(claim.uid)
+    def reported(self, claims: Iterable[str]) -> None:
+        """Tell those who follow changes that agents report something else of these claims (UIDs)."""
+        for uid in claims:
+            if uid in self._claims:
+                self._changes.claim(self._claims[uid], ())
 
     def get(self, claim: str) -> Claim | None:
         """Return the claim of this UID."""

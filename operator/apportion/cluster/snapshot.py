@@ -82,12 +82,9 @@ class Snapshot:
         self.taint_rules: Mapping[str, DeviceTaintRule] = store.of(kinds.TAINT_RULES)
         self.defrags: Mapping[str, DefragPolicy] = store.of(kinds.DEFRAGS)
         self.changes = Changes(self.nodes, self.pods, self.claims)
-        self.devices = DeviceIndex()
-        self.claim_index = ClaimIndex()
-        self.pod_index = PodIndex()
-        self.ended = EndedAllocations(self.pods)
-        self.prepared = PreparedIndex()
-        self.cut_off = CutOffClaims(self.prepared)
+        self.devices, self.claim_index, self.pod_index = DeviceIndex(), ClaimIndex(), PodIndex()
+        self.ended, self.prepared = EndedAllocations(self.pods), PreparedIndex()
+        self.cut_off = CutOffClaims(self.pod_index, self.prepared, self.changes)
         self.volumes = VolumeIndex()
         self.quota_index = QuotaIndex(store.of(kinds.QUOTAS))
         self._wake, self._wake_later = wake, wake_later or wake
@@ -204,7 +201,7 @@ class Snapshot:
                 self.retry_epoch += 1
             case kinds.SLICES:
                 self.devices.put_slice(uid, old, new)
-                self._reported(self.prepared.put_slice(uid, old, new))
+                self.cut_off.reported(self.prepared.put_slice(uid, old, new))
                 self.state.put_slice(new) if new is not None else self.state.drop_slice(uid)
                 self.device_epoch += 1
                 self.slice_epoch += 1
@@ -222,7 +219,7 @@ class Snapshot:
                 self.retry_epoch += 1
             case kinds.PARTITIONS:
                 self.devices.put_partition(uid, old, new)
-                self._reported(self.prepared.put_partition(uid, old, new))
+                self.cut_off.reported(self.prepared.put_partition(uid, old, new))
                 self.partition_epoch += 1
                 self.retry_epoch += 1
             case kinds.VOLUME_CLAIMS | kinds.VOLUMES | kinds.STORAGE_CLASSES:
@@ -252,8 +249,7 @@ class Snapshot:
         if old is not None and before is not None and (after is None or not after.keeps(before)):
             self.ended.note(old)
             self._charges.put_ended(uid, self.ended.get(uid))
-            if any(self.pod_index.cut_off(each.uid) for each in old.reserved_for):
-                self.cut_off.note(old)
+            self.cut_off.note(old)
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
@@ -269,23 +265,15 @@ class Snapshot:
         if (changed := claim or gone) is not None:
             self.changes.claim(changed, self.users(changed))
         if allocation is not None and claim is not None:
-            self.cut_off.replace(claim, allocation)
             for former in self.ended.replace(claim, allocation):
                 self._charges.put_ended(former, None)
         self.retry_epoch += self._charges.put(uid, allocation)
-
-    def _reported(self, claims: Iterable[str]) -> None:
-        """Tell who follows claims that agents report something else of these (UIDs)."""
-        for uid in claims:
-            if (claim := self.cut_off.get(uid)) is not None:
-                self.changes.claim(claim, ())
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
-            if self.pod_index.cut_off(uid):
-                self.cut_off.note(claim)
+            self.cut_off.note(claim)
             self._charges.put_ended(claim.uid, self.ended.get(claim.uid))
             self.changes.claim(claim, ())  # the pod may name another one by now
         if load_of(old) != load_of(new):

@@ -162,11 +162,12 @@ class Charging:
         now: dict[str, Allocation] = {}
         for uid in uids:
             claim, ended = snapshot.claims.get(uid), snapshot.ended.get(uid)
+            has = snapshot.allocation(claim) if claim is not None else None
             cut_off = snapshot.cut_off.get(uid) if ended is None else None
-            if cut_off is not None and not self._may_run(cut_off, known):
+            if cut_off is not None and not self._may_run(cut_off, has, known):
                 cut_off = None
             for key, own, allocation in (
-                (uid, claim, snapshot.allocation(claim) if claim is not None else None),
+                (uid, claim, has),
                 (f"ended:{uid}", ended, ended.allocation if ended is not None else None),
                 (f"cut off:{uid}", cut_off, cut_off.allocation if cut_off is not None else None),
             ):
@@ -183,11 +184,13 @@ class Charging:
         """Say whether the time is up in which an agent reports a claim."""
         return bool(self._unreported) and next(iter(self._unreported.values()))[0] <= self._clock()
 
-    def _may_run(self, lost: Claim, known: Mapping[str, Allocation]) -> bool:
-        """Say whether containers of a pod that was deleted by force may run with what a claim has lost; `known`: what was charged for its name."""
+    def _may_run(self, lost: Claim, has: Allocation | None, known: Mapping[str, Allocation]) -> bool:
+        """Say whether containers of a pod that was deleted by force may run with what a claim has lost, beside what it has now; `known`: what was charged for its name."""
         uid, allocation = lost.uid, lost.allocation
+        if allocation is None or (has is not None and has.keeps(allocation)):
+            return False
         charged = filter(None, (known.get(uid), known.get(f"ended:{uid}")))
-        if allocation is not None and any(map(allocation.keeps, charged)):
+        if any(map(allocation.keeps, charged)):
             self._unreported.setdefault(uid, (self._clock() + PATIENCE, (lost.namespace, lost.name)))
         return uid in self._unreported or bool(self._snapshot.prepared.nodes(uid))
 
