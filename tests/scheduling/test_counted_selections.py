@@ -70,6 +70,20 @@ async def test_hundreds_of_applications_that_wait_keep_what_was_counted_for_them
     assert counted.count < 10 * apps
 
 
+async def test_one_application_more_costs_no_look_at_each_pair_of_the_others(unanswered: Client) -> None:
+    """Three hundred wait, each to be away from its own pods, as replicas do."""
+    apps, world = 300, crowded(0)
+    world.policy(queue={"mostReserved": 0})
+    cycle = served_before(world, unanswered)
+    for number in range(apps):
+        world.claim(f"c{number}", request("gpu", expression="false"))
+        world.pod(f"p{number}", f"c{number}", spec=shuns(app(number)))
+    cycle.once()
+    world.claim("c", request("gpu", expression="false"))
+    world.pod("p", "c", spec=shuns(app(apps)))
+    assert longest_step(cycle, only=PodSelection.__hash__) < 5 * apps
+
+
 async def test_pods_without_the_label_that_a_term_names_are_not_looked_at(unanswered: Client) -> None:
     """Sixty-four terms, a thousand pods, of which each term means one."""
     world = crowded()

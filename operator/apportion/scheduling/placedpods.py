@@ -20,7 +20,7 @@ from apportion.scheduling.pace import Changed, Pace
 MOST_COUNTED = 8192
 """Selections of pods that are counted; the least recently used leaves."""
 MOST_MATCHES = 1 << 20
-"""Pods that these match together, each of some 200 bytes."""
+"""Pods that these match together, each of some 50 bytes where ten are on a node, 350 where each has one of its own."""
 
 Goes: TypeAlias = Callable[[Pod], bool]
 """Says of a pod that it would leave its node for another one that goes there."""
@@ -36,20 +36,25 @@ class _Counted:
     """Under what all that match are found."""
     complete: bool = False
     """Whether all were looked at."""
-    pods: dict[str, str] = field(default_factory=dict)
-    """Node by pod (UID)."""
     nodes: dict[str, dict[str, None]] = field(default_factory=dict)
     """Pods (UIDs) by node."""
 
-    def put(self, uid: str, node: str | None) -> None:
-        before = self.pods.pop(uid, None)
-        if before is not None:
-            del self.nodes[before][uid]
-            if not self.nodes[before]:
-                del self.nodes[before]
-        if node is not None:
-            self.pods[uid] = node
-            self.nodes.setdefault(node, {})[uid] = None
+    def put(self, uid: str, node: str) -> int:
+        """Count a pod on a node; returns how many more match."""
+        there = self.nodes.setdefault(node, {})
+        before = len(there)
+        there[uid] = None
+        return len(there) - before
+
+    def drop(self, uid: str, node: str) -> int:
+        """Count a pod no longer that is on a node; returns how many fewer match."""
+        there = self.nodes.get(node, {})
+        if uid not in there:
+            return 0
+        del there[uid]
+        if not there:
+            del self.nodes[node]
+        return 1
 
 
 class PlacedPods:
@@ -73,8 +78,10 @@ class PlacedPods:
         """The least recently used first."""
         self._index: SelectionIndex[Matched] = SelectionIndex(lambda entry: len(self._found.get(entry, ())))
         """The keys of `_counted`."""
-        self._selections = 0
-        """Up to which new selection of waiting pods all are counted."""
+        self._matches = 0
+        """How many pods these match together."""
+        self._selections = -1
+        """How far the new selections of waiting pods were read."""
         self._averse = -1, -1
         """How far the changes of pods were read for anti-affinity."""
         self._terms: dict[PodTerm, dict[str, None]] = {}
@@ -93,13 +100,13 @@ class PlacedPods:
         if not index.selections and not self._counted:
             return
         yield from self._follow()
-        end = index.new_selections
-        for asked in tuple(index.selections) if end != self._selections else ():
+        end, new = index.new_selections.since(self._selections)
+        for asked in tuple(index.selections) if new is None else new:
             if pace.rests():
                 yield
-            if self._matches() > MOST_MATCHES // 2:
+            if self._matches > MOST_MATCHES // 2:
                 break  # what was counted should stay
-            if asked not in self._counted or not self._counted[asked].complete:
+            if asked in index.selections and not self._is_counted(asked):
                 yield from self._count(asked, pace)
         self._selections = end
 
@@ -148,16 +155,19 @@ class PlacedPods:
         """Return the pods that match on each node, without one pod."""
         for _ in self._follow():
             pass
-        if asked not in self._counted or not self._counted[asked].complete:
+        if not self._is_counted(asked):
             for _ in self._count(asked, Pace()):
                 pass
         counted = self._counted[asked]
         self._counted.move_to_end(asked)
-        own = counted.pods.get(but.uid)
-        if own is None:
+        _, own = self._there.get(but.uid, (None, ""))
+        if but.uid not in counted.nodes.get(own, ()):
             return counted.nodes
         others = {**counted.nodes, own: counted.nodes[own].keys() - {but.uid}}
         return {node: pods for node, pods in others.items() if pods}
+
+    def _is_counted(self, asked: Matched) -> bool:
+        return asked in self._counted and self._counted[asked].complete
 
     def _count(self, asked: Matched, pace: Pace) -> Iterator[None]:
         """Count the pods that match, all of them; yields by the `pace`, and those that change meanwhile are looked at by `_look`."""
@@ -167,20 +177,18 @@ class PlacedPods:
         for uid in [uid for entry in counted.entries for uid in self._found.get(entry, ())]:
             if pace.rests():
                 yield
-            pod, node = self._there.get(uid, (None, None))
-            if pod is not None and matches(asked, pod):
-                counted.put(uid, node)
+                if self._counted.get(asked) is not counted:
+                    return  # it left meanwhile
+            found = self._there.get(uid)
+            if found is not None and matches(asked, found[0]):
+                self._matches += counted.put(uid, found[1])
         counted.complete = True
-        total = self._matches()
-        while len(self._counted) > MOST_COUNTED or total > MOST_MATCHES:
+        while len(self._counted) > MOST_COUNTED or self._matches > MOST_MATCHES:
             oldest = next(iter(self._counted))
             if oldest == asked:
                 break
-            total -= len(self._counted.pop(oldest).pods)
+            self._matches -= sum(map(len, self._counted.pop(oldest).nodes.values()))
             self._index.drop(oldest)
-
-    def _matches(self) -> int:
-        return sum([len(each.pods) for each in self._counted.values()])
 
     def _follow(self) -> Iterator[None]:
         """Look at the pods that changed; yields where others may run."""
@@ -197,7 +205,7 @@ class PlacedPods:
                 return
             del self._there[uid]
             for asked in self._index.around(before[0]):
-                self._counted[asked].put(uid, None)
+                self._matches -= self._counted[asked].drop(uid, before[1])
             for entry in entries_of(before[0]):
                 rows = self._found.get(entry, {})
                 rows.pop(uid, None)
@@ -207,7 +215,7 @@ class PlacedPods:
             self._there[uid] = pod, node
             for asked in self._index.around(pod):
                 if matches(asked, pod):
-                    self._counted[asked].put(uid, node)
+                    self._matches += self._counted[asked].put(uid, node)
             for entry in entries_of(pod):
                 self._found.setdefault(entry, {})[uid] = None
 

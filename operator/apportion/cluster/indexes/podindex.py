@@ -6,6 +6,8 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 
+from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.changes import most_changes
 from apportion.dra.excess import excess_of
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podgroup import PodGroup
@@ -35,8 +37,8 @@ class PodIndex:
         self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
         self.selections: Counter[PodSelection] = Counter()
         """Which pods those of `unbound` ask to be beside, or away from, without those that ask for too much to be served."""
-        self.new_selections = 0
-        """How often one came that nobody asked for before."""
+        self.new_selections: ChangeLog[PodSelection] = ChangeLog()
+        """Those for which nobody asked before."""
         self._by_entry: SelectionIndex[PodSelection] = SelectionIndex()
         self._priorities: Counter[int] = Counter()
         """How many bound pods have each priority."""
@@ -160,7 +162,7 @@ class PodIndex:
         for selection in pod.relations.selections:
             if selection not in self.selections:
                 self._by_entry.put(selection, selection)
-                self.new_selections += 1
+                self.new_selections.add(selection, most=most_changes(len(self.selections)))
             self.selections[selection] += sign
             if not self.selections[selection]:
                 del self.selections[selection]
