@@ -255,7 +255,8 @@ def plain(value: Any) -> Any:
         case TaintRules():
             return plain(vars(value))
         case SelectionIndex():
-            return plain([value._keys, value._entries])
+            entries = {key: entries for key, (_, entries) in value._entries.items()}
+            return [{entry: {*keys.values()} for entry, keys in value._keys.items()}, entries]
         case Mapping():
             rows = {key: plain(each) for key, each in value.items()}
             return {key: each for key, each in rows.items() if each}

@@ -8,8 +8,8 @@ import pytest
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
-from apportion.dra.excess import MOST_POD_TERMS
-from apportion.dra.podrelations import HostPort, PodSelection
+from apportion.dra.excess import MOST_POD_TERMS, MOST_VALUES
+from apportion.dra.podrelations import HostPort, PodSelection, conflict
 from apportion.dra.selection import Requirement
 from apportion.scheduling import pace, placedpods
 from apportion.scheduling.pace import AT_ONCE, Pace
@@ -121,6 +121,16 @@ def test_a_pod_that_comes_is_compared_with_what_may_select_it_alone() -> None:
     assert world.snapshot.retry_epoch > before
 
 
+def test_a_selection_of_thousands_of_values_is_not_hashed_once_for_each() -> None:
+    """Pods are found under each of its values."""
+    world, values = crowded(0), [str(number) for number in range(MOST_VALUES)]
+    world.claim("c")
+    row = {"key": "app", "operator": "In", "values": values}
+    with Steps(only=PodSelection.__hash__) as counted:
+        world.pod("p", "c", spec=shuns({"matchExpressions": [row]}))
+    assert counted.count < 20
+
+
 def drawn(rng: Random) -> PodSelection | tuple[HostPort, ...]:
     """Return what pods may match."""
     if rng.random() < 0.15:
@@ -170,7 +180,7 @@ def matching(world: ObservedCluster, asked: PodSelection | tuple[HostPort, ...])
         if isinstance(asked, PodSelection):
             matched = asked.matches(pod.namespace, pod.labels, deleting=pod.deleting)
         else:
-            matched = any(one.conflicts(taken) for one in asked for taken in pod.relations.ports)
+            matched = any(conflict([one], [taken]) for one in asked for taken in pod.relations.ports)
         if matched and pod.node is not None and not pod.finished:
             found.setdefault(pod.node, set()).add(pod.uid)
     return found

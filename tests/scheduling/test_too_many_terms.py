@@ -6,6 +6,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from apportion.dra.excess import (
     MOST_POD_TERMS,
+    MOST_PORTS,
     MOST_REQUIREMENTS,
     MOST_SPREADS,
     MOST_TOLERATIONS,
@@ -14,7 +15,7 @@ from apportion.dra.excess import (
 from apportion.dra.selection import Requirement, Term
 from apportion.dra.taint import Toleration
 from tests.observedcluster import Json, ObservedCluster, request
-from tests.scheduling.longeststep import longest_step
+from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
 from tests.steps import Steps
 
@@ -60,6 +61,11 @@ def tolerations(number: int) -> Json:
     return {"tolerations": [{"key": f"k{row}", "operator": "Exists"} for row in range(number)]}
 
 
+def host_ports(number: int, address: str = "") -> Json:
+    ports = [{"containerPort": port, "hostPort": port, "hostIP": address} for port in range(1, number + 1)]
+    return {"containers": [{"name": "main", "ports": ports}]}
+
+
 BOUNDS = {
     "pod terms": (pod_terms, MOST_POD_TERMS, "spec.affinity:"),
     "spread": (spreads, MOST_SPREADS, "spec.topologySpreadConstraints:"),
@@ -86,6 +92,7 @@ BOUNDS = {
         "spec.affinity.nodeAffinity:",
     ),
     "tolerations": (tolerations, MOST_TOLERATIONS, "spec.tolerations:"),
+    "host ports": (host_ports, MOST_PORTS, "spec.containers:"),
 }
 
 
@@ -159,6 +166,17 @@ async def test_a_node_is_compared_once_with_what_all_constraints_of_spread_leave
         assert world.places()["c"]
         counts.append(counted.count)
     assert counts[0] == counts[1] > 0
+
+
+async def test_host_ports_of_one_pod_are_not_compared_with_each_of_another(unanswered: Client) -> None:
+    """Of another address, so that no conflict ends the comparison."""
+    world = fleet({"n1": ("h100", 1)})
+    cycle = served_before(world, unanswered)
+    world.pod("web", spec=host_ports(MOST_PORTS, "127.0.0.1") | {"nodeName": "n1"})
+    world.claim("c", request("gpu"))
+    world.pod("asks", "c", spec=host_ports(MOST_PORTS, "127.0.0.2"))
+    assert longest_step(cycle) < 200 * MOST_PORTS
+    assert ("c", "NotAllocated") in world.warned  # one device, which is in use
 
 
 @pytest.mark.parametrize(("number", "wakes"), [(MOST_POD_TERMS, True), (MOST_POD_TERMS + 1, False)])

@@ -19,6 +19,8 @@ MOST_REQUIREMENTS = 256
 MOST_VALUES = 4096
 """Values that these requirements name: a term of node affinity may list the hosts of a large cluster."""
 MOST_TOLERATIONS = 256
+MOST_PORTS = 256
+"""Host ports, of all containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
     at = "spec.affinity.nodeAffinity"
     yield at, "required terms and requirements", sum(max(1, len(row)) for row in rows), MOST_REQUIREMENTS
     yield at, "values", _values(each for row in rows for each in row), MOST_VALUES
+    yield "spec.containers", "host ports", len(asked.ports), MOST_PORTS
     yield "spec.tolerations", "tolerations", len(pod.tolerations), MOST_TOLERATIONS
 
 

@@ -4,7 +4,7 @@ In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube
 namespaces that a term chooses by their labels (`namespaceSelector`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -83,10 +83,17 @@ class HostPort:
     address: str
     port: int
 
-    def conflicts(self, other: "HostPort") -> bool:
-        """Say whether a node has only one of them."""
-        same = (self.protocol, self.port) == (other.protocol, other.port)
-        return same and (self.address == other.address or bool(_ANY & {self.address, other.address}))
+
+def conflict(some: Iterable[HostPort], others: Iterable[HostPort]) -> bool:
+    """Say whether a node cannot have all of them: two have the same protocol and port, and the same address, or one of them any."""
+    addresses: dict[tuple[str, int], set[str]] = {}
+    for each in some:
+        addresses.setdefault((each.protocol, each.port), set()).add(each.address)
+    for each in others:
+        taken = addresses.get((each.protocol, each.port))
+        if taken and (each.address in taken or each.address in _ANY or not taken.isdisjoint(_ANY)):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

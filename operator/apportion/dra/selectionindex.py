@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort, PodSelection, VolumeUse
+from apportion.dra.podrelations import HostPort, PodSelection, VolumeUse, conflict
 
 Matched: TypeAlias = PodSelection | VolumeUse | tuple[HostPort, ...]
 """What pods match: a selection, or volumes or host ports of which they take one."""
@@ -22,7 +22,7 @@ def matches(asked: Matched, pod: Pod) -> bool:
         return asked.matches(pod.namespace, pod.labels, deleting=pod.deleting)
     if isinstance(asked, VolumeUse):
         return pod.namespace == asked.namespace and not set(asked.claims).isdisjoint(pod.volumes)
-    return any(one.conflicts(taken) for one in asked for taken in pod.relations.ports)
+    return conflict(asked, pod.relations.ports)
 
 
 def entries_of(pod: Pod) -> Iterator[Entry]:
@@ -62,24 +62,30 @@ class SelectionIndex(Generic[K]):
     def __init__(self, size: Callable[[Entry], int] = lambda _: 1) -> None:
         """`size` returns about how many pods are found under an entry."""
         self._size = size
-        self._keys: dict[Entry, dict[K, None]] = {}
-        self._entries: dict[K, tuple[Entry, ...]] = {}
+        self._keys: dict[Entry, dict[int, K]] = {}
+        """By a number of each: a key with thousands of values is long to hash, and may have as many entries."""
+        self._entries: dict[K, tuple[int, tuple[Entry, ...]]] = {}
+        """The number of each, and under what it is found."""
+        self._last = 0
 
     def put(self, key: K, asked: Matched) -> tuple[Entry, ...]:
         """Add a key that is not there, with what it selects; return under what pods that match are found."""
-        entries = self._entries[key] = entries_for(asked, self._size)
+        entries = entries_for(asked, self._size)
+        self._last += 1
+        self._entries[key] = self._last, entries
         for entry in entries:
-            self._keys.setdefault(entry, {})[key] = None
+            self._keys.setdefault(entry, {})[self._last] = key
         return entries
 
     def drop(self, key: K) -> None:
         """Remove a key that is there."""
-        for entry in self._entries.pop(key):
-            del self._keys[entry][key]
+        number, entries = self._entries.pop(key)
+        for entry in entries:
+            del self._keys[entry][number]
             if not self._keys[entry]:
                 del self._keys[entry]
 
     def around(self, *pods: Pod | None) -> Collection[K]:
         """Return the keys whose selections may match one of these pods, and all whose do."""
         found = (self._keys.get(entry, {}) for pod in pods if pod is not None for entry in entries_of(pod))
-        return dict.fromkeys(key for keys in found for key in keys)
+        return {number: key for keys in found for number, key in keys.items()}.values()

@@ -16,7 +16,7 @@ from apportion.cluster.changes import most_changes
 from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort
+from apportion.dra.podrelations import HostPort, conflict
 from apportion.scheduling.nodefit import NodeFit
 from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking, total
 
@@ -127,7 +127,7 @@ class HostCapacity:
         return frozenset(
             name
             for name, rows in (self._kept.items() if wanted else ())
-            if any(one.conflicts(port) for kept in rows.values() for port in kept.ports for one in wanted)
+            if conflict(wanted, [port for kept in rows.values() for port in kept.ports])
         )
 
     def _amounts_kept(self, node: str) -> list[Resources]:

@@ -174,7 +174,7 @@ class PlacedPods:
         if asked not in self._counted:
             self._counted[asked] = _Counted(self._index.put(asked, asked))
         counted = self._counted[asked]
-        for uid in [uid for entry in counted.entries for uid in self._found.get(entry, ())]:
+        for uid in dict.fromkeys(uid for entry in counted.entries for uid in self._found.get(entry, ())):
             if pace.rests():
                 yield
                 if self._counted.get(asked) is not counted:
