@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.dra.selection import NodeSelector
 from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.volumes import storage_class, volume, volume_claim, with_volume, zones
 
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -100,3 +102,19 @@ async def test_where_no_volume_fits_one_is_made(unanswered: Client) -> None:
     volume_claim(world)
     volume(world, "a", name="first", phase="Released")
     assert place(world, unanswered) == "n2"
+
+
+async def test_a_node_is_compared_with_its_own_volumes_alone(unanswered: Client) -> None:
+    """Four disks on each of a hundred nodes; the label that a provisioner of local volumes writes stands for the host."""
+    nodes = 100
+    world = zones(**{f"n{number}": f"host-{number}" for number in range(nodes)})
+    storage_class(world, provisioner="kubernetes.io/no-provisioner")
+    for number in range(4 * nodes):
+        volume(world, f"host-{number % nodes}", name=f"pv-{number:03d}")
+    cycle = served_before(world, unanswered)
+    for number in range(2):
+        volume_claim(world, name=f"data-{number}")
+        world.claim(f"c{number}", request("gpu"))
+        world.pod(f"p{number}", f"c{number}", spec=with_volume(f"data-{number}"))
+        assert longest_step(cycle, only=NodeSelector.matches) < 10 * nodes
+        assert f"c{number}" in world.places()

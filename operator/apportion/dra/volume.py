@@ -93,6 +93,11 @@ class PersistentVolumeClaim:
         """How much it asks for, in bytes."""
         return self.requests.get("storage", 0)
 
+    @property
+    def asks(self) -> tuple[object, ...]:
+        """All that decides which volumes that are for nobody yet it may be bound to (hashable)."""
+        return self.storage_class, self.size, self.kind, self.modes, self.labels
+
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:

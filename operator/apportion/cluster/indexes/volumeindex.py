@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster import kinds
 from apportion.cluster.changes import most_changes
+from apportion.cluster.indexes.freevolumes import FreeVolumes
 from apportion.cluster.kinds import ResourceKind
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
@@ -20,6 +21,8 @@ from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, Storag
 
 _ONE_POD = "ReadWriteOncePod"
 """The access mode (core/v1) of a volume that one pod of the whole cluster uses at a time; a claim with it has no other."""
+_MOST_FREE = 64
+"""Kinds of claims of which is kept which volumes they may be bound to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,10 @@ class _Waiting(NamedTuple):
 
     claim: PersistentVolumeClaim
     known: StorageClass
-    volumes: list[PersistentVolume]
+    volumes: FreeVolumes
     """Those that it may be bound to, in the order in which they are tried: one that is kept for it, else the smallest first."""
+    kept: str | None
+    """The one that is kept for it."""
 
 
 class VolumeIndex:
@@ -59,6 +64,8 @@ class VolumeIndex:
         self._kept: dict[tuple[str, str], dict[str, PersistentVolume]] = {}
         """Volumes by the claim (namespace and name) that they are for, and by name: earlier claims may have left some."""
         self._classes: dict[str, StorageClass] = {}
+        self._free: dict[object, FreeVolumes] = {}
+        """Of those that are for no claim yet, which may be bound to a claim, by what that asks of a volume; as long as none comes or goes."""
 
     def know(self, *, complete: bool) -> None:
         """Learn whether all kinds are observed."""
@@ -96,6 +103,7 @@ class VolumeIndex:
                 self._note(each.claim)
             elif each is not None:
                 self.changes.void()
+                self._free.clear()
         if old is not None:
             self._volumes.pop(old.name, None)
             self._unbound.get(old.storage_class, {}).pop(old.name, None)
@@ -167,8 +175,15 @@ class VolumeIndex:
     def _waiting(self, claim: PersistentVolumeClaim, known: StorageClass) -> _Waiting:
         kept = sorted(self._kept.get((claim.namespace, claim.name), {}).items())
         own = [volume for _, volume in kept if volume.suits(claim)][:1]
-        free = [volume for volume in self._unbound.get(known.name, {}).values() if volume.suits(claim)]
-        return _Waiting(claim, known, own or sorted(free, key=lambda volume: (volume.size, volume.name)))
+        if own:
+            return _Waiting(claim, known, FreeVolumes(own), own[0].name)
+        if claim.asks not in self._free:
+            if len(self._free) >= _MOST_FREE:
+                del self._free[next(iter(self._free))]
+            free = [volume for volume in self._unbound.get(known.name, {}).values() if volume.suits(claim)]
+            smallest = sorted(free, key=lambda volume: (volume.size, volume.name))
+            self._free[claim.asks] = FreeVolumes(smallest)
+        return _Waiting(claim, known, self._free[claim.asks], None)
 
 
 def _selected(claim: PersistentVolumeClaim, chosen: str) -> NodeCondition:
@@ -185,8 +200,7 @@ def _together(waiting: list[_Waiting]) -> NodeCondition:
     def holds(node: Node) -> bool:
         taken: set[str] = set()
         for each in waiting:
-            fitting = (v for v in each.volumes if v.name not in taken and _condition(v.nodes)(node))
-            found = next(fitting, None)
+            found = next((volume for volume in each.volumes.on(node) if volume.name not in taken), None)
             if found is not None:
                 taken.add(found.name)
             elif not (each.known.provisions and _condition(each.known.nodes)(node)):
@@ -194,7 +208,8 @@ def _together(waiting: list[_Waiting]) -> NodeCondition:
         return True
 
     names = " and ".join(f"{each.claim.name} there (StorageClass {each.known.name})" for each in waiting)
-    return NodeCondition(f"no volume for {names}", holds)
+    asks = tuple((each.claim.asks, each.kept) for each in waiting)
+    return NodeCondition(f"no volume for {names}", holds, asks)
 
 
 def _condition(selector: NodeSelector | None) -> Callable[[Node], bool]:
