@@ -34,6 +34,11 @@ class Neighbours:
         self._eligible_for: tuple[Pod | None, int, dict[tuple[bool, bool], frozenset[str]]] = None, -1, {}
         """A pod, how nodes were, and those that count for its constraints, by which nodes these leave out."""
 
+    def ahead(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Find what `ruled_out` will ask about pods; yields where others may run."""
+        for pod in pods:
+            yield from self._placed.ahead(pod)
+
     def ruled_out(
         self, pod: Pod, goes: Goes | None = None, beside: Iterable[Pod] = ()
     ) -> Iterator[tuple[str, frozenset[str]]]:
@@ -165,7 +170,8 @@ class Neighbours:
             value = _value(node, key) if node is not None else None
             if value is not None:
                 by_value.setdefault(value, []).append(name)
-        domains = self._by_value(key)
+        # Of what no node has, as one tenant may name thousands, nothing is kept.
+        domains = self._by_value(key) if by_value else {}
         return frozenset().union(
             *(domains[value].difference(leaving if len(own) == 1 else ()) for value, own in by_value.items())
         )

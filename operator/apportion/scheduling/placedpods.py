@@ -13,8 +13,8 @@ from typing import TypeAlias
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import PodTerm
 from apportion.dra.selectionindex import Entry, Matched, SelectionIndex, entries_of, matches
+from apportion.scheduling.antiaffinity import AntiAffinity
 from apportion.scheduling.pace import Changed, Pace
 
 MOST_COUNTED = 8192
@@ -84,11 +84,9 @@ class PlacedPods:
         """How far the new selections of waiting pods were read."""
         self._averse = -1, -1
         """How far the changes of pods were read for anti-affinity."""
-        self._terms: dict[PodTerm, dict[str, None]] = {}
-        """Anti-affinity of pods on nodes: the pods (UIDs) by term."""
-        self._shunned: SelectionIndex[PodTerm] = SelectionIndex()
-        """The keys of `_terms`."""
-        self._averse_pods: dict[str, tuple[PodTerm, ...]] = {}
+        self._changed_averse: Changed[str] = Changed()
+        self._anti_affinity = AntiAffinity()
+        """That of pods on nodes."""
         self._placed: dict[str, str] = {}
         """Where pods (UIDs) are counted that nobody has sent to a node yet."""
         self._gone: frozenset[str] = frozenset()
@@ -96,6 +94,7 @@ class PlacedPods:
 
     def steps(self) -> Iterator[None]:
         """Count the pods that waiting pods ask for, before anybody needs their number at once; yields where others may run."""
+        yield from self._follow_averse()
         index, pace = self._snapshot.pod_index, Pace()
         if not index.selections and not self._counted:
             return
@@ -109,6 +108,11 @@ class PlacedPods:
             if asked in index.selections and not self._is_counted(asked):
                 yield from self._count(asked, pace)
         self._selections = end
+
+    def ahead(self, pod: Pod) -> Iterator[None]:
+        """Find what is asked about a pod when it is decided; yields where others may run."""
+        yield from self._follow_averse()
+        yield from self._anti_affinity.steps(pod, Pace())
 
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod on a node though nobody has sent it there yet; None: no longer."""
@@ -220,15 +224,15 @@ class PlacedPods:
                 self._found.setdefault(entry, {})[uid] = None
 
     def shunning(self, pod: Pod) -> Iterator[tuple[str, ByNode]]:
-        """Yield the pods that shun a pod, with the key of the label in whose value they do."""
-        terms = self._averse_terms()
-        for term in self._shunned.around(pod):
-            if term.pods.matches(pod.namespace, pod.labels):
-                there: dict[str, set[str]] = {}
-                for uid in terms[term]:
-                    if uid != pod.uid and (node := self._where(uid)) is not None:
-                        there.setdefault(node, set()).add(uid)
-                yield term.topology_key, there
+        """Yield the pods that shun a pod, once for each key of a label in whose value they do."""
+        for _ in self._follow_averse():
+            pass
+        for key, uids in self._anti_affinity.shunning(pod).items():
+            there: dict[str, set[str]] = {}
+            for uid in uids:
+                if uid != pod.uid and (node := self._where(uid)) is not None:
+                    there.setdefault(node, set()).add(uid)
+            yield key, there
 
     def _since(self, cursor: tuple[int, int]) -> tuple[tuple[int, int], Sequence[str] | None]:
         """Return the cursor after the latest change, and the pods (UIDs) that changed after this one; None: too many."""
@@ -236,28 +240,18 @@ class PlacedPods:
         nodes, doubted = self._doubted.since(cursor[1])
         return (pods, nodes), None if changed is None or doubted is None else [*changed, *doubted]
 
-    def _averse_terms(self) -> Mapping[PodTerm, Mapping[str, None]]:
+    def _follow_averse(self) -> Iterator[None]:
+        """Look at the anti-affinity of the pods that changed; yields where others may run."""
         self._averse, changed = self._since(self._averse)
-        for uid in {*self._snapshot.pods, *self._averse_pods} if changed is None else changed:
-            self._put_averse(uid)
-        return self._terms
+        yield from self._changed_averse.steps(
+            {*self._snapshot.pods, *self._anti_affinity.pods} if changed is None else changed,
+            self._put_averse,
+        )
 
     def _put_averse(self, uid: str) -> None:
         pod = self._snapshot.pods.get(uid)
-        terms = tuple(dict.fromkeys(pod.relations.anti_affinity)) if pod is not None else ()
-        if terms and self._where(uid) is None:
-            terms = ()
-        for term in self._averse_pods.pop(uid, ()):
-            self._terms[term].pop(uid, None)
-            if not self._terms[term]:
-                del self._terms[term]
-                self._shunned.drop(term)
-        if terms:
-            self._averse_pods[uid] = terms
-            for term in terms:
-                if term not in self._terms:
-                    self._shunned.put(term, term.pods)
-                self._terms.setdefault(term, {})[uid] = None
+        terms = pod.relations.anti_affinity if pod is not None else ()
+        self._anti_affinity.put(uid, terms if terms and self._where(uid) is not None else ())
 
     def _where(self, uid: str) -> str | None:
         pod = self._snapshot.pods.get(uid)

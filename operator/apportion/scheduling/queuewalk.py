@@ -274,10 +274,12 @@ class QueueWalk:
             groupevents.cross_group(self._recorder, queued)
             return 0
         members, refusals = demands_of(queued), self._decider.refusals
-        if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
-            return 0
         refusals.defects.difference_update(demand.key for demand in members)
         try:
+            pods = (pod for demand in members for pod in demand.pods)
+            yield from self._decider.candidates.neighbours.ahead(pods)
+            if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
+                return 0
             if isinstance(queued, WaitingGroup):
                 yield from self._group_decider.advance(queued, capacity)
                 granted = self._group_decider.granted
