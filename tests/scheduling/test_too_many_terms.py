@@ -11,12 +11,14 @@ from apportion.dra.excess import (
     MOST_SPREADS,
     MOST_TOLERATIONS,
     MOST_VALUES,
+    MOST_VOLUMES,
 )
 from apportion.dra.selection import Requirement, Term
 from apportion.dra.taint import Toleration
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
+from tests.scheduling.volumes import with_volume
 from tests.steps import Steps
 
 REQUIRED, PREFERRED = (
@@ -66,6 +68,11 @@ def host_ports(number: int, address: str = "") -> Json:
     return {"containers": [{"name": "main", "ports": ports}]}
 
 
+def volumes(number: int) -> Json:
+    """All of one claim, as the API server accepts them."""
+    return {"volumes": [{**with_volume()["volumes"][0], "name": f"v{row}"} for row in range(number)]}
+
+
 BOUNDS = {
     "pod terms": (pod_terms, MOST_POD_TERMS, "spec.affinity:"),
     "spread": (spreads, MOST_SPREADS, "spec.topologySpreadConstraints:"),
@@ -92,6 +99,7 @@ BOUNDS = {
         "spec.affinity.nodeAffinity:",
     ),
     "tolerations": (tolerations, MOST_TOLERATIONS, "spec.tolerations:"),
+    "volumes": (volumes, MOST_VOLUMES, "spec.volumes:"),
     "host ports": (host_ports, MOST_PORTS, "spec.containers:"),
 }
 

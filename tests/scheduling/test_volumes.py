@@ -4,7 +4,9 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import VOLUME_CLAIMS, VOLUMES
+from apportion.dra.selection import NodeSelector
 from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
 from tests.scheduling.volumes import ZONE, storage_class, volume, volume_claim, with_volume, zones
 
@@ -178,3 +180,18 @@ async def test_a_volume_stays_kept_for_a_claim_when_one_goes_that_was_kept_for_i
     second = volume(world, "a", name="second", **kept)
     world.gone(VOLUMES, second)
     assert place(world, unanswered) == "n2"
+
+
+async def test_volumes_of_one_node_affinity_are_compared_with_a_node_once(unanswered: Client) -> None:
+    """Twenty of one claim, and one each of twenty others."""
+    nodes, volumes = 50, 20
+    world = zones(**{f"n{number}": "a" for number in range(nodes)})
+    spec: Json = {"volumes": []}
+    for number in range(volumes):
+        volume(world, "a", name=f"pv-{number}")
+        volume_claim(world, f"pv-{number}", name=f"data-{number}")
+        spec["volumes"] += with_volume("data-0")["volumes"] + with_volume(f"data-{number}")["volumes"]
+    cycle = served_before(world, unanswered)
+    world.wait_for("c", request("gpu"), spec=spec)
+    assert longest_step(cycle, only=NodeSelector.matches) < 10 * nodes
+    assert "c" in world.places()

@@ -21,6 +21,8 @@ MOST_VALUES = 4096
 MOST_TOLERATIONS = 256
 MOST_PORTS = 256
 """Host ports, of all containers."""
+MOST_VOLUMES = 128
+"""Volumes that stand for PersistentVolumeClaims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class PodExcess:
 
 def excess_of(pod: Pod) -> PodExcess | None:
     """Return the first field in which a pod asks for more than is evaluated; None: there is none, as almost always."""
-    if pod.relations is NO_RELATIONS and pod.affinity is None and len(pod.tolerations) <= MOST_TOLERATIONS:
+    is_plain = pod.relations is NO_RELATIONS and pod.affinity is None
+    if is_plain and len(pod.tolerations) <= MOST_TOLERATIONS and len(pod.volumes) <= MOST_VOLUMES:
         return None  # most pods ask for nothing of the kind
     return next((PodExcess(*each) for each in _counted(pod) if each[2] > each[3]), None)
 
@@ -58,6 +61,7 @@ def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
     yield at, "required terms and requirements", sum(max(1, len(row)) for row in rows), MOST_REQUIREMENTS
     yield at, "values", _values(each for row in rows for each in row), MOST_VALUES
     yield "spec.containers", "host ports", len(asked.ports), MOST_PORTS
+    yield "spec.volumes", "volumes of PersistentVolumeClaims", len(pod.volumes), MOST_VOLUMES
     yield "spec.tolerations", "tolerations", len(pod.tolerations), MOST_TOLERATIONS
 
 

@@ -145,7 +145,7 @@ class Candidates:
         if self.rests(demand):
             return None
         volumes = [self._asked_by_volumes(pod) for pod in pods if pod.volumes]
-        if None in volumes or any(self._is_conditioned(pod) for pod in pods):
+        if any(self._is_conditioned(pod) for pod in pods):
             return None
         late = self._still_prepared
         if any(late.nodes(claim.uid) or late.may_bind(claim.uid) for claim in demand.claims):
@@ -169,7 +169,7 @@ class Candidates:
         beside: Sequence[Pod],
     ) -> frozenset[str]:
         """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out."""
-        for condition in self._snapshot.volumes.conditions(pod):
+        for condition in dict.fromkeys(self._snapshot.volumes.conditions(pod)):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
                 return frozenset()
@@ -203,11 +203,10 @@ class Candidates:
             or any(self.neighbours.ruled_out(pod))
         )
 
-    def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...] | None:
-        """Return what the pod's volumes ask of nodes; None where that may be like for no other pod."""
-        conditions = self._snapshot.volumes.conditions(pod)
-        asked = tuple("nowhere" if isinstance(each, str) else each.asks for each in conditions)
-        return None if None in asked else asked
+    def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...]:
+        """Return what the pod's volumes ask of nodes."""
+        conditions = dict.fromkeys(self._snapshot.volumes.conditions(pod))
+        return tuple("nowhere" if isinstance(each, str) else each.asks for each in conditions)
 
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
         """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""

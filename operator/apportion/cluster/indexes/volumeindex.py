@@ -4,8 +4,9 @@ In: PersistentVolumeClaims, PersistentVolumes and StorageClasses as they come an
 scheduled anywhere, or the conditions on its node. Rules: k8s.io/kubernetes pkg/scheduler/framework/plugins/volumebinding.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from apportion.allocator.changelog import ChangeLog
@@ -27,13 +28,13 @@ _MOST_FREE = 64
 
 @dataclass(frozen=True, slots=True)
 class NodeCondition:
-    """What a volume asks of the pod's node."""
+    """What a volume asks of the pod's node; those are equal that ask the same."""
 
-    reason: str
+    reason: str = field(compare=False)
     """What rules a node out, for people."""
-    holds: Callable[[Node], bool]
-    asks: object = None
-    """Conditions that ask the same of nodes have equal values here (hashable); None: perhaps like no other."""
+    holds: Callable[[Node], bool] = field(compare=False)
+    asks: object
+    """Equal where the same is asked of nodes (hashable)."""
 
 
 class _Waiting(NamedTuple):
@@ -129,7 +130,7 @@ class VolumeIndex:
     def conditions(self, pod: Pod) -> Iterator[NodeCondition | str]:
         """Yield what the pod's volumes ask of its node; a text where no node can take the pod as things are."""
         waiting: list[_Waiting] = []
-        for name in pod.volumes if self.complete else ():
+        for name, count in Counter(pod.volumes).items() if self.complete else ():
             claim = self._claims.get((pod.namespace, name))
             known = self._classes.get(claim.storage_class) if claim is not None else None
             if claim is None:
@@ -147,7 +148,8 @@ class VolumeIndex:
             elif claim.selected_node is not None:
                 yield _selected(claim, claim.selected_node)
             else:
-                waiting.append(self._waiting(claim, known))
+                # kube-scheduler looks for a volume as often as the pod names the claim.
+                waiting += [self._waiting(claim, known)] * count
         if waiting:
             yield _together(waiting)
 
@@ -187,7 +189,9 @@ class VolumeIndex:
 
 
 def _selected(claim: PersistentVolumeClaim, chosen: str) -> NodeCondition:
-    return NodeCondition(f"volume {claim.name} is made elsewhere", lambda node: node.name == chosen, chosen)
+    return NodeCondition(
+        f"volume {claim.name} is made elsewhere", lambda node: node.name == chosen, (chosen,)
+    )
 
 
 def _together(waiting: list[_Waiting]) -> NodeCondition:
