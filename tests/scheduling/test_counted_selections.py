@@ -107,6 +107,24 @@ async def test_what_selects_nearly_all_pods_is_counted_in_steps(unanswered: Clie
     assert ("c", "NotAllocated") in world.warned
 
 
+async def test_what_selects_more_pods_than_is_kept_is_counted_in_steps(
+    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And kept for as long as it is one pod that asks for it; two count anew in each pass, in steps."""
+    monkeypatch.setattr(placedpods, "MOST_MATCHES", 1000)
+    world = crowded(200)
+    cycle = served_before(world, unanswered)
+    for number in range(2):
+        first = number * MOST_POD_TERMS
+        world.claim(f"c{number}", request("gpu"))
+        world.pod(f"p{number}", f"c{number}", spec=shuns(*map(but, range(first, first + MOST_POD_TERMS))))
+        longest = [longest_step(cycle, only=PodSelection.matches)]
+        world.node("n0", cpu=str(60 + number), zone="a")
+        longest.append(longest_step(cycle, only=PodSelection.matches))
+        assert max(longest) < 3 * AT_ONCE
+        assert (f"c{number}", "NotAllocated") in world.warned
+
+
 def test_a_pod_that_comes_is_compared_with_what_may_select_it_alone() -> None:
     """However many wait and ask for others."""
     world = crowded(0)
@@ -193,6 +211,7 @@ def test_what_is_counted_is_what_all_pods_say(seed: int, monkeypatch: pytest.Mon
     rng = Random(seed)  # noqa: S311 - a test that can be repeated
     if rng.random() < 0.5:
         monkeypatch.setattr(placedpods, "MOST_COUNTED", 4)
+        monkeypatch.setattr(placedpods, "MOST_OF_ONE", 2)
         monkeypatch.setattr(placedpods, "MOST_MATCHES", 20)
     monkeypatch.setattr(pace, "AT_ONCE", 3)
     monkeypatch.setattr(Pace.__init__, "__defaults__", (3,))

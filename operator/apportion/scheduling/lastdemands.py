@@ -73,7 +73,11 @@ class LastDemands:
 
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, None]:
         decider = self._decider
-        yield from decider.candidates.neighbours.ahead(pod for demand in last for pod in demand.pods)
+        pods = (pod for demand in last for pod in demand.pods)
+        # What is counted anew for each of them would be in one step.
+        if not (yield from decider.candidates.neighbours.ahead(pods)):
+            decider.planner.begin()
+            return
         current = [demand for demand in last if is_current(demand, self._snapshot)]
         current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
         # In any order as many are served of those that are alike, by the same devices: a plan would only cost.

@@ -4,13 +4,13 @@ In: the pods on nodes; a pod. Out: what rules nodes out, and which pods would ha
 k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports, volumerestrictions).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Node
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import Spread
-from apportion.dra.selectionindex import matches
+from apportion.dra.selectionindex import Matched, matches
 from apportion.dra.taint import untolerated
 from apportion.scheduling.company import is_company
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
@@ -34,10 +34,19 @@ class Neighbours:
         self._eligible_for: tuple[Pod | None, int, dict[tuple[bool, bool], frozenset[str]]] = None, -1, {}
         """A pod, how nodes were, and those that count for its constraints, by which nodes these leave out."""
 
-    def ahead(self, pods: Iterable[Pod]) -> Iterator[None]:
-        """Find what `ruled_out` will ask about pods; yields where others may run."""
-        for pod in pods:
-            yield from self._placed.ahead(pod)
+    def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
+        """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""
+        asked = [(pod, self._asked(pod)) for pod in pods]
+        for pod, selections in asked:
+            yield from self._placed.ahead(pod, selections)
+        return all(self._placed.is_counted(each) for _, selections in asked for each in selections)
+
+    def _asked(self, pod: Pod) -> tuple[Matched, ...]:
+        """Return which pods on nodes `ruled_out` asks for."""
+        if pod.relations is NO_RELATIONS and not pod.volumes:
+            return ()
+        exclusive, ports = self._snapshot.volumes.exclusive(pod), pod.relations.ports
+        return (*([ports] if ports else ()), *([exclusive] if exclusive else ()), *pod.relations.selections)
 
     def ruled_out(
         self, pod: Pod, goes: Goes | None = None, beside: Iterable[Pod] = ()

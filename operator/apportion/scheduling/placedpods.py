@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.excess import MOST_POD_TERMS, MOST_SPREADS
 from apportion.dra.pod import Pod
 from apportion.dra.selectionindex import Entry, Matched, SelectionIndex, entries_of, matches
 from apportion.scheduling.antiaffinity import AntiAffinity
@@ -21,6 +22,8 @@ MOST_COUNTED = 8192
 """Selections of pods that are counted; the least recently used leaves."""
 MOST_MATCHES = 1 << 20
 """Pods that these match together, each of some 50 bytes where ten are on a node, 350 where each has one of its own."""
+MOST_OF_ONE = MOST_POD_TERMS + MOST_SPREADS + 3
+"""Selections of one pod: its company, host ports and volumes are one each. So many stay that were used last, however much they match."""
 
 Goes: TypeAlias = Callable[[Pod], bool]
 """Says of a pod that it would leave its node for another one that goes there."""
@@ -105,14 +108,22 @@ class PlacedPods:
                 yield
             if self._matches > MOST_MATCHES // 2:
                 break  # what was counted should stay
-            if asked in index.selections and not self._is_counted(asked):
+            if asked in index.selections and not self.is_counted(asked):
                 yield from self._count(asked, pace)
         self._selections = end
 
-    def ahead(self, pod: Pod) -> Iterator[None]:
-        """Find what is asked about a pod when it is decided; yields where others may run."""
+    def ahead(self, pod: Pod, asked: Collection[Matched]) -> Iterator[None]:
+        """Find what shuns a pod, and count what matches of what it asks for; yields where others may run."""
+        pace = Pace()
         yield from self._follow_averse()
-        yield from self._anti_affinity.steps(pod, Pace())
+        yield from self._anti_affinity.steps(pod, pace)
+        if asked:
+            yield from self._follow()
+        for each in asked:
+            if self.is_counted(each):
+                self._counted.move_to_end(each)
+            else:
+                yield from self._count(each, pace)
 
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod on a node though nobody has sent it there yet; None: no longer."""
@@ -159,7 +170,7 @@ class PlacedPods:
         """Return the pods that match on each node, without one pod."""
         for _ in self._follow():
             pass
-        if not self._is_counted(asked):
+        if not self.is_counted(asked):
             for _ in self._count(asked, Pace()):
                 pass
         counted = self._counted[asked]
@@ -170,7 +181,8 @@ class PlacedPods:
         others = {**counted.nodes, own: counted.nodes[own].keys() - {but.uid}}
         return {node: pods for node, pods in others.items() if pods}
 
-    def _is_counted(self, asked: Matched) -> bool:
+    def is_counted(self, asked: Matched) -> bool:
+        """Say whether the pods that match are counted."""
         return asked in self._counted and self._counted[asked].complete
 
     def _count(self, asked: Matched, pace: Pace) -> Iterator[None]:
@@ -178,6 +190,7 @@ class PlacedPods:
         if asked not in self._counted:
             self._counted[asked] = _Counted(self._index.put(asked, asked))
         counted = self._counted[asked]
+        self._counted.move_to_end(asked)
         for uid in dict.fromkeys(uid for entry in counted.entries for uid in self._found.get(entry, ())):
             if pace.rests():
                 yield
@@ -187,11 +200,11 @@ class PlacedPods:
             if found is not None and matches(asked, found[0]):
                 self._matches += counted.put(uid, found[1])
         counted.complete = True
-        while len(self._counted) > MOST_COUNTED or self._matches > MOST_MATCHES:
-            oldest = next(iter(self._counted))
-            if oldest == asked:
-                break
-            self._matches -= sum(map(len, self._counted.pop(oldest).nodes.values()))
+        while len(self._counted) > MOST_OF_ONE and (
+            len(self._counted) > MOST_COUNTED or self._matches > MOST_MATCHES
+        ):
+            oldest, gone = self._counted.popitem(last=False)
+            self._matches -= sum(map(len, gone.nodes.values()))
             self._index.drop(oldest)
 
     def _follow(self) -> Iterator[None]:
