@@ -6,7 +6,12 @@ from apportion.allocator.facts.host import HostResources
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
+from apportion.dra.excess import MOST_REQUIREMENTS, MOST_VALUES
+from apportion.dra.selection import Requirement, Term
 from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.longeststep import longest_step, served_before
+from tests.scheduling.queued import fleet
+from tests.steps import Steps
 
 WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
 
@@ -84,3 +89,47 @@ def test_the_allocator_knows_what_bound_pods_leave() -> None:
     assert left == {"n1": HostResources(8_000, 32 * gib)}
     world.gone(NODES, node)
     assert left == {}
+
+
+async def test_node_affinity_is_compared_with_each_node_once_and_in_steps(unanswered: Client) -> None:
+    """Of as many terms as a pod may have."""
+    nodes = 50
+    world = fleet({f"n{number}": ("h100", 1) for number in range(nodes)})
+    cycle = served_before(world, unanswered)
+    values = [f"host-{number}" for number in range(2 * MOST_REQUIREMENTS)]
+    for first, name in enumerate("cd"):
+        terms = [
+            {"matchExpressions": [{"key": "x", "operator": "In", "values": [value]}]}
+            for value in values[first : first + MOST_REQUIREMENTS]
+        ]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        world.claim(name, request("gpu"))
+        world.pod(name, name, spec={"affinity": {"nodeAffinity": required}})
+        if first == 0:
+            with Steps(only=Term.matches) as counted:
+                cycle.once()
+            assert counted.count == nodes * MOST_REQUIREMENTS
+        else:
+            assert longest_step(cycle, only=Term.matches) < 10 * MOST_REQUIREMENTS
+        assert (name, "NotAllocated") in world.warned
+
+
+def test_values_are_looked_up_not_compared_one_by_one() -> None:
+    """A term may name the hosts of a large cluster, and each node is looked up among them."""
+
+    class Value(str):
+        """Counts how often it is compared."""
+
+        __slots__ = ()
+        count = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Value.count += 1
+            return str(self) == str(other)
+
+    asked = Requirement("x", "In", tuple(Value(number) for number in range(MOST_VALUES)))
+    before = Value.count
+    assert asked.matches(str(MOST_VALUES - 1))
+    assert not asked.matches("other")
+    assert Value.count - before < 5

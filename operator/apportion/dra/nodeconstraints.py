@@ -3,6 +3,8 @@
 In: a node and a pod. Out: the first of these that keeps the pod off the node, as kube-scheduler's filters of these names see it.
 """
 
+from collections.abc import Callable
+
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, untolerated
@@ -10,8 +12,11 @@ from apportion.dra.taint import Taint, untolerated
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
-def against(node: Node, pod: Pod) -> str | None:
-    """Return why the node can never take the pod, whatever else runs there; None when it could."""
+def against(node: Node, pod: Pod, allows: Callable[[Node], bool] | None = None) -> str | None:
+    """Return why the node can never take the pod, whatever else runs there; None when it could.
+
+    `allows` says whether the pod's required node affinity does, where somebody knows.
+    """
     if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
         return "unschedulable"
     taint = untolerated(node.taints, pod.tolerations)
@@ -19,6 +24,7 @@ def against(node: Node, pod: Pod) -> str | None:
         return f"taint {taint.key}"
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
         return "nodeSelector"
-    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
-        return "node affinity"
-    return None
+    if pod.affinity is None:
+        return None
+    allowed = allows(node) if allows else any(term.matches(node.name, node.labels) for term in pod.affinity)
+    return None if allowed else "node affinity"

@@ -5,8 +5,8 @@ k8s.io/component-helpers nodeaffinity; terms are ORed, requirements ANDed, an em
 metadata.name only.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from apportion.dra import reading
 from apportion.dra.reading import Json
@@ -25,6 +25,12 @@ class Requirement:
     operator: str
     """In, NotIn, Exists, DoesNotExist, Gt, Lt."""
     values: tuple[str, ...] = ()
+    _found: Collection[str] = field(init=False, repr=False, compare=False)
+    """The values as they are looked up."""
+
+    def __post_init__(self) -> None:
+        """Hash many values once: they may be the names of all hosts, and each node, or pod, is looked up among them."""
+        object.__setattr__(self, "_found", self.values if len(self.values) < 8 else frozenset(self.values))
 
     @classmethod
     def from_json(cls, raw: Json, at: str) -> "Requirement":
@@ -38,9 +44,9 @@ class Requirement:
         """Say whether a label of this value (None: no such label) satisfies the condition."""
         match self.operator:
             case "In":
-                return found is not None and found in self.values
+                return found is not None and found in self._found
             case "NotIn":
-                return found is None or found not in self.values
+                return found is None or found not in self._found
             case "Exists":
                 return found is not None
             case "DoesNotExist":

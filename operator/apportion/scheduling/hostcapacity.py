@@ -7,7 +7,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.allocator.changelog import ChangeLog
@@ -17,7 +17,9 @@ from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import HostPort, conflict
+from apportion.scheduling.nodeaffinity import NodeAffinity, Terms
 from apportion.scheduling.nodefit import NodeFit
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking, total
 
 MOST_KEPT = 64
@@ -65,6 +67,7 @@ class HostCapacity:
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
         self._changes: ChangeLog[str] = ChangeLog()
         self._fits: dict[object, NodeFit] = {}
+        self._affinity = NodeAffinity()
         self._backed: Collection[str] = ()
 
     @property
@@ -84,6 +87,7 @@ class HostCapacity:
             self.nodes[name] = node
         else:
             self.nodes.pop(name, None)
+            self._affinity.drop(name)
         self._changes.add(name, most=most_changes(len(self.nodes)))
 
     def take(self, node: str, pod: Pod) -> None:
@@ -156,6 +160,16 @@ class HostCapacity:
         fit = self._fit(pods, above)
         return fit.fitting(), fit.reasons.copy()
 
+    def ahead(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Compare nodes with the node affinity of pods, before it is asked about all of them at once; yields where others may run."""
+        pace, compared = Pace(), set[Terms]()
+        for terms in (pod.affinity for pod in pods if pod.affinity):
+            if pace.rests():
+                yield
+            if terms not in compared:
+                compared.add(terms)
+                yield from self._affinity.of(terms).steps(tuple(self.nodes.values()))
+
     def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
         """Return the nodes that could take all the pods together if nothing else ran there."""
         return self._fit(pods, None, alone=True).fitting()
@@ -172,9 +186,10 @@ class HostCapacity:
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
             fit.seen = end
+            allowed = [self._affinity.of(pod.affinity).allows if pod.affinity else None for pod in fit.pods]
             for name in {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}:
                 node = self.nodes.get(name)
-                reason = self._against(node, fit) if node is not None else None
+                reason = self._against(node, fit, allowed) if node is not None else None
                 fit.put(name, reason, exists=node is not None)
         return fit
 
@@ -182,9 +197,11 @@ class HostCapacity:
         """Return what bound pods request of a node, and what pods that allocations send there do."""
         return self._load(name), self._promised.get(name, {})
 
-    def _against(self, node: Node, fit: NodeFit) -> str | None:
-        for pod in fit.pods:
-            reason = against(node, pod)
+    def _against(
+        self, node: Node, fit: NodeFit, allowed: Sequence[Callable[[Node], bool] | None]
+    ) -> str | None:
+        for pod, allows in zip(fit.pods, allowed, strict=True):
+            reason = against(node, pod, allows)
             if reason is not None:
                 return reason
         if fit.alone:

@@ -73,7 +73,8 @@ class LastDemands:
 
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, None]:
         decider = self._decider
-        pods = (pod for demand in last for pod in demand.pods)
+        pods = [pod for demand in last for pod in demand.pods]
+        yield from capacity.ahead(pods)
         # What is counted anew for each of them would be in one step.
         if not (yield from decider.candidates.neighbours.ahead(pods)):
             decider.planner.begin()
