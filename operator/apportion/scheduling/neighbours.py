@@ -13,6 +13,7 @@ from apportion.dra.podrelations import Spread
 from apportion.dra.selectionindex import Matched, matches
 from apportion.dra.taint import untolerated
 from apportion.scheduling.company import is_company
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -36,10 +37,14 @@ class Neighbours:
 
     def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
         """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""
-        asked = [(pod, self._asked(pod)) for pod in pods]
-        for pod, selections in asked:
-            yield from self._placed.ahead(pod, selections)
-        return all(self._placed.is_counted(each) for _, selections in asked for each in selections)
+        pace, asked = Pace(), dict[Matched, None]()
+        for pod in pods:
+            if pace.rests():
+                yield
+            selections = self._asked(pod)
+            yield from self._placed.ahead(pod, selections, pace)
+            asked.update(dict.fromkeys(selections))
+        return all(map(self._placed.is_counted, asked))
 
     def _asked(self, pod: Pod) -> tuple[Matched, ...]:
         """Return which pods on nodes `ruled_out` asks for."""

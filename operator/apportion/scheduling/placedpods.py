@@ -112,14 +112,15 @@ class PlacedPods:
                 yield from self._count(asked, pace)
         self._selections = end
 
-    def ahead(self, pod: Pod, asked: Collection[Matched]) -> Iterator[None]:
-        """Find what shuns a pod, and count what matches of what it asks for; yields where others may run."""
-        pace = Pace()
+    def ahead(self, pod: Pod, asked: Collection[Matched], pace: Pace) -> Iterator[None]:
+        """Find what shuns a pod, and count what matches of what it asks for; yields by the `pace`."""
         yield from self._follow_averse()
         yield from self._anti_affinity.steps(pod, pace)
         if asked:
             yield from self._follow()
         for each in asked:
+            if pace.rests():
+                yield
             if self.is_counted(each):
                 self._counted.move_to_end(each)
             else:

@@ -276,9 +276,10 @@ class QueueWalk:
         members, refusals = demands_of(queued), self._decider.refusals
         refusals.defects.difference_update(demand.key for demand in members)
         try:
-            pods = [pod for demand in members for pod in demand.pods]
-            yield from capacity.ahead(pods)
-            yield from self._decider.candidates.neighbours.ahead(pods)
+            if not self._group_decider.is_begun(queued):
+                pods = [pod for demand in members for pod in demand.pods]
+                yield from capacity.ahead(pods)
+                yield from self._decider.candidates.neighbours.ahead(pods)
             if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
                 return 0
             if isinstance(queued, WaitingGroup):
