@@ -11,7 +11,7 @@ from apportion.dra.podrelations import PodTerm
 from apportion.dra.selectionindex import SelectionIndex
 from apportion.scheduling.pace import Pace
 
-_MOST_KINDS = 64
+MOST_KINDS = 64
 """Kinds of pods for which the terms are kept that select them."""
 
 
@@ -71,7 +71,7 @@ class AntiAffinity:
                 return
             if term.pods.matches(pod.namespace, pod.labels):
                 found.append((term.topology_key, self._terms[term]))
-        if len(selecting) >= _MOST_KINDS:
+        if len(selecting) >= MOST_KINDS:
             oldest = next(iter(selecting))
             del selecting[oldest]
             self._shunning.pop(oldest, None)

@@ -5,16 +5,16 @@ somebody asks about all nodes at once.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from apportion.dra.node import Node
 from apportion.dra.selection import Term
 from apportion.scheduling.pace import Pace
 
 Terms: TypeAlias = tuple[Term, ...]
-_MOST_KEPT: Final = 32
+MOST_KEPT = 32
 """Sets of terms for which it is kept what they allow."""
-_AT_ONCE: Final = 2048
+_AT_ONCE = 2048
 """Requirements, and half a millionth of a second each."""
 
 
@@ -57,7 +57,7 @@ class NodeAffinity:
     def of(self, terms: Terms) -> AllowedNodes:
         """Return what these terms allow."""
         if terms not in self._kept:
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[terms] = AllowedNodes(terms)
         return self._kept[terms]

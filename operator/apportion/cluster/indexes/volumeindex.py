@@ -22,7 +22,7 @@ from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, Storag
 
 _ONE_POD = "ReadWriteOncePod"
 """The access mode (core/v1) of a volume that one pod of the whole cluster uses at a time; a claim with it has no other."""
-_MOST_FREE = 64
+MOST_FREE = 64
 """Kinds of claims of which is kept which volumes they may be bound to."""
 
 
@@ -180,7 +180,7 @@ class VolumeIndex:
         if own:
             return _Waiting(claim, known, FreeVolumes(own), own[0].name)
         if claim.asks not in self._free:
-            if len(self._free) >= _MOST_FREE:
+            if len(self._free) >= MOST_FREE:
                 del self._free[next(iter(self._free))]
             free = [volume for volume in self._unbound.get(known.name, {}).values() if volume.suits(claim)]
             smallest = sorted(free, key=lambda volume: (volume.size, volume.name))
