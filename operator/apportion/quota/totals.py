@@ -58,8 +58,9 @@ class Totals:
                 yield
             current = slices.get(uid)
             self._drop(uid)
-            if current is not None and wanted is self._selections:
-                own = {each: self._amount(current, each) for each in wanted}
+            if current is not None:
+                # Another refresh may have begun meanwhile, for other selections: those count.
+                own = {each: self._amount(current, each) for each in self._selections}
                 self._slices[uid] = current, own
                 self._sums.update(own)
 
