@@ -10,11 +10,12 @@ remembered as broken; so much of it counts that its devices stay taken and its c
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
 
+from apportion.api.contract import ALLOCATION_FINALIZER, MANAGER
 from apportion.api.defrag import DefragPolicy
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
@@ -40,11 +41,20 @@ _REMEMBERED = 20_000
 _ADDITIONS: Final = frozenset({"ADDED", "RESTORED"})
 Raw = Mapping[str, Any]
 
+
+def _claim(raw: Raw) -> Claim:
+    """Read a claim. Where managedFields do not say who allocated it (they can be reset), our finalizer does."""
+    found = Claim.from_json(raw)
+    if found.allocation is None or found.allocated_by or ALLOCATION_FINALIZER not in found.finalizers:
+        return found
+    return replace(found, allocated_by=MANAGER)
+
+
 _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.NODES: Node.from_json,
     kinds.NAMESPACES: Namespace.from_json,
     kinds.PODS: Pod.from_json,
-    kinds.CLAIMS: Claim.from_json,
+    kinds.CLAIMS: _claim,
     kinds.SLICES: Slice.from_json,
     kinds.CLASSES: DeviceClass.from_json,
     kinds.TAINT_RULES: DeviceTaintRule.from_json,

@@ -13,6 +13,8 @@ from apportion.errors import BrokenInput
 
 PROTECTION_FINALIZER = "resource.kubernetes.io/delete-protection"
 """controller-manager clears the allocation only of claims with this finalizer (API const `Finalizer`)."""
+_MERGED = "ancient-changes"
+"""Field manager for which the API server merges the oldest entries of more than ten (apimachinery, `capManagersManager`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,8 @@ def _allocator(metadata: Json) -> str:
     for path, row in reading.rows(metadata, "managedFields", at="metadata"):
         fields = reading.table(row, "fieldsV1", at=path)
         if "f:allocation" in reading.table(fields, "f:status", at=path):
-            return reading.text(row, "manager", at=path, default="")
+            manager = reading.text(row, "manager", at=path, default="")
+            return "" if manager == _MERGED else manager
     return ""
 
 
