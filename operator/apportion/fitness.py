@@ -4,14 +4,14 @@ In: its reflectors, how long it holds the lease, its passes, its parts. Out: the
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from apportion import metrics
 from apportion.cluster.reflector import Reflector
 from apportion.parts import Parts
 
 _SILENT = 180.0
-"""Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
+"""Seconds without a word about a kind, bookmarks included, after which a replica is not ready, and a leader leaves the lease to others."""
 
 
 class Fitness:
@@ -62,10 +62,14 @@ class Fitness:
         missing = [
             each.kind.plural
             for each in self._reflectors
-            if not each.synced.is_set() and (not held or each.age() > self._within)
+            if not each.synced.is_set() and (not held or each.missed() > self._within)
         ]
         if missing:
             return f"{', '.join(missing)} are not listed"
+        # Where no replica hears of a kind each leads in its turn; what we have no right to read another one does not read either.
+        observed = (each for each in self._reflectors if not each.refused)
+        if held > _SILENT and (silence := _silence(observed)):
+            return silence
         if self._acting_since is None and min(held, time.monotonic() - self._acted) > self._within:
             return f"it did not act within {self._within:.0f} s"
         return self._stalled()
@@ -77,13 +81,18 @@ class Fitness:
     def unready(self) -> str | None:
         """Say which kinds are not observed; None when all are."""
         missing = [each.kind.plural for each in self._reflectors if not each.synced.is_set()]
-        silent = [each.kind.plural for each in self._reflectors if each.age() > _SILENT]
         if missing:
             return f"not listed yet, or not served: {', '.join(missing)}"
-        return f"not heard of for {_SILENT:.0f} s: {', '.join(silent)}" if silent else None
+        return _silence(self._reflectors)
 
     def _stalled(self) -> str | None:
         # A stand-by makes no passes: only what it did since it began to act counts.
         since = self._acting_since
         silent = 0.0 if since is None else min(self._age(), time.monotonic() - since)
         return f"no pass for {silent:.0f} s" if silent > self._stuck else None
+
+
+def _silence(reflectors: Iterable[Reflector]) -> str | None:
+    """Say of which kinds the server has said nothing for too long."""
+    silent = [each.kind.plural for each in reflectors if each.age() > _SILENT]
+    return f"not heard of for {_SILENT:.0f} s: {', '.join(silent)}" if silent else None

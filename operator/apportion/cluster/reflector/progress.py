@@ -5,7 +5,9 @@ waited for was observed.
 """
 
 import asyncio
+import math
 import time
+from collections.abc import Callable
 
 from apportion.cluster.resourceversion import number
 from apportion.errors import Unreachable
@@ -17,14 +19,16 @@ _MOST_OLDER = 3
 class Progress:
     """That of one kind."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`kind`: its plural, for errors."""
         self.version = ""
         """Where the next watch starts; empty: list first."""
         self.observed = 0
         """Everything up to this resourceVersion was observed."""
-        self.heard = float("-inf")
-        """When the server last said anything about the kind (`time.monotonic()`)."""
+        self.heard = -math.inf
+        """When the server last said anything about the kind, by the clock."""
+        self._clock = clock
+        self._missed_since = math.inf
         self._kind = kind
         self._goal = 0
         self._reached = asyncio.Event()
@@ -33,17 +37,25 @@ class Progress:
 
     def age(self) -> float:
         """Return the seconds since the server last said anything about the kind."""
-        return time.monotonic() - self.heard
+        return self._clock() - self.heard
 
     def hear(self) -> None:
         """Note that the server has said something about the kind."""
-        self.heard = time.monotonic()
+        self.heard = self._clock()
+
+    def miss(self) -> None:
+        """Note that the server does not serve the kind, or does not let us read it."""
+        self._missed_since = min(self._missed_since, self._clock())
+
+    def missed(self) -> float:
+        """Return for how many seconds the kind has been missed; 0: it is not."""
+        return max(0.0, self._clock() - self._missed_since)
 
     def advance(self, version: str, *, listed: bool = False) -> None:
         """Note that everything up to a version was observed; `listed`: what was observed before does not count beside a whole list."""
         self.version = version
         self.observed = number(version) if listed else max(self.observed, number(version))
-        self._older = 0
+        self._older, self._missed_since = 0, math.inf
         self.hear()
         if not self.behind:
             self._reached.set()

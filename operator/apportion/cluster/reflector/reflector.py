@@ -57,6 +57,7 @@ class Reflector:
         most: int = _MOST,
         missed: float = _MISSED,
         noted: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`. `answered`: what `observe` knows by the answers to writes alone.
@@ -76,7 +77,7 @@ class Reflector:
         self._few, self._proof, self._page, self._most = few, proof, page, most
         self._params = params
         self._reported = Reported(kind, observe, answered)
-        self._progress = Progress(kind.plural)
+        self._clock, self._progress = clock, Progress(kind.plural, clock)
         self._lists = False
         """Whether a list comes before the next watch although there is a version."""
         self._doubts = False
@@ -86,13 +87,17 @@ class Reflector:
         """When the bookmark of a watch has come that was opened because `catch_up` is about to be called."""
         self.listed = False
         """Whether a list was observed whole, and the kind does not count as empty since."""
-        self._missed, self._missed_since = missed, math.inf
+        self._missed = missed
         self._noted = noted
         self._interruptions = Interruptions(kind.plural)
 
     def age(self) -> float:
         """Return the seconds since the server last said anything about the kind; it does so about once a minute."""
         return self._progress.age()
+
+    def missed(self) -> float:
+        """Return for how many seconds the server has not served the kind; 0: it does."""
+        return self._progress.missed()
 
     async def run(self) -> None:
         """List and watch until cancelled; every failure is waited out, and a kind that is not served is waited for."""
@@ -124,7 +129,7 @@ class Reflector:
     def expect(self) -> None:
         """Learn that `catch_up` is called in less than a second: a kind of many objects is watched anew, and confirmed the sooner."""
         if not self._is_small():
-            self._expected_until = time.monotonic() + _CONFIRMED
+            self._expected_until = self._clock() + _CONFIRMED
             self._end_watch()
 
     async def catch_up(self) -> None:
@@ -137,7 +142,7 @@ class Reflector:
         self._progress.aim(await self._present())
         self._lists = self._is_small()
         if self._progress.behind and not self._lists:
-            await self._progress.reach(within=self._expected_until - time.monotonic())
+            await self._progress.reach(within=self._expected_until - self._clock())
         while self._progress.behind:
             self._interruptions.end_rest()
             self._end_watch()
@@ -237,7 +242,7 @@ class Reflector:
 
     async def _follow(self) -> None:
         """Watch until the server ends the watch, or `catch_up` wants another one."""
-        began, start = time.monotonic(), number(self._progress.version)
+        began, start = self._clock(), number(self._progress.version)
         seconds = _SHORT_WATCH if self._progress.behind or began < self._expected_until else _WATCH
         try:
             async with asyncio.timeout(None) as self._watching:
@@ -259,15 +264,14 @@ class Reflector:
         finally:
             self._watching = None
         # Before its time a watch ends with its server.
-        self._doubts = time.monotonic() - began < seconds
-        if self._progress.heard < began and time.monotonic() - began < _BRIEF:
+        self._doubts = self._clock() - began < seconds
+        if self._progress.heard < began and self._clock() - began < _BRIEF:
             raise Unreachable(f"watch of {self.kind.plural}: it ended at once")
 
     def _advance(self, version: str, *, listed: bool = False) -> None:
         self._progress.advance(version, listed=listed)
         self._reported.confirm(self._progress.observed)
         self._interruptions.over()
-        self._missed_since = math.inf
 
     def _set_listed(self, *, listed: bool) -> None:
         if listed != self.listed:
@@ -279,10 +283,10 @@ class Reflector:
     def _unserved(self, error: ApiError) -> float:
         """A kind that the server does not serve (yet, or any more), or does not let us read; returns the pause."""
         self._progress.version = ""
+        self._progress.miss()
         if self._optional:
             self._progress.hear()
-            self._missed_since = min(self._missed_since, self._progress.heard)
-            if self.listed and self._progress.heard - self._missed_since >= self._missed:
+            if self.listed and self._progress.missed() >= self._missed:
                 _log.warning("reflector.done_without", kind=self.kind.plural, error=str(error))
                 self._set_listed(listed=False)
                 self._reported.vanish(())
