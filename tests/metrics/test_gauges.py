@@ -118,6 +118,23 @@ async def test_quotas_are_shown_with_what_they_use_borrow_and_wait_for(silent: C
     assert registry.get_sample_value("apportion_quota_share_ratio", {"quota": "a"}) == 0
 
 
+async def test_an_amount_beyond_all_numbers_takes_no_gauge_away(silent: Client) -> None:
+    """The API server stores a capacity of 1e400, and a quota counts it once a claim has the device."""
+    world = tenants(1, "team")
+    device = {"name": "gpu-0", "capacity": {"memory": {"value": "1e400"}}}
+    world.slice("n1", "n1-devices", {"devices": [device]}, 1)
+    quota(world, "team", {"name": "memory", "deviceClass": "gpu", "capacity": "memory", "limit": "1e400"})
+    world.allocate(world.claim("c"), "n1", "gpu-0")
+    cycle = world.cycle(silent)
+    cycle.once()
+    gauges, registry = gauges_of(world, cycle)
+    await gauges.refresh()
+    of = {"quota": "team", "resource": "memory"}
+    for name in ("used", "limit", "borrowed"):
+        assert (registry.get_sample_value(f"apportion_quota_{name}", of) or 0) > 1e290
+    assert registry.get_sample_value("apportion_allocated_claims") == 1
+
+
 async def test_what_comes_between_two_samples_takes_nothing_away(silent: Client) -> None:
     """A Partition in a phase that none was in: the table that is read grows, and all gauges were gone until the next scrape."""
     world = two_cards()
