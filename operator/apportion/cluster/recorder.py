@@ -196,7 +196,8 @@ class Recorder:
         about = event.about
         namespace = about.namespace or "default"
         identity = f"{about.uid} {event.reason} {event.text} {self._component}"
-        name = f"{about.name[:230]}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        # A part of a name ends with a letter or digit (apimachinery, `IsDNS1123Subdomain`).
+        name = f"{about.name[:230].rstrip('-.')}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body: Object = {
             "apiVersion": EVENTS.api_version,
