@@ -99,11 +99,10 @@ class Cycle:
             manager=manager,
             now=now,
         )
-        self.decider = decider
+        self.decider, self.quotas = decider, decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
         self.places = HeldPlaces(decider, clock, self._may_be_asked)
         """What is held for pods that move."""
-        self.quotas = decider.quotas
         guarantees = Guarantees(snapshot, decider.quotas)
         self._groups = group_decider = GroupDecider(decider, clock)
         self.preemptions = Preemptions(

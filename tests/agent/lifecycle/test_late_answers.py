@@ -218,13 +218,8 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
                 return
             node.context.at = lambda _: None
             known = node.items[item["metadata"]["name"]]
-            node.show(
-                {
-                    **known,
-                    "metadata": {**known["metadata"], "generation": 2},
-                    "spec": {**known["spec"], "holder": holder("b")},
-                }
-            )
+            metadata = {**known["metadata"], "generation": 2}
+            node.show({**known, "metadata": metadata, "spec": {**known["spec"], "holder": holder("b")}})
 
         node.context.at = at
         node.context.timeouts = Timeouts(room=0.0)

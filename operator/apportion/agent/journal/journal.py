@@ -295,7 +295,6 @@ class Journal:
         return NotReady(f"the journal {self._path} cannot be {verb}: {error}")
 
     def _broke(self, why: str) -> NotReady:
-        self.broken = (
-            f"the journal {self._path} is broken: {why}; the agent ends, and the next one sets it aside"
-        )
+        ends = "the agent ends, and the next one sets it aside"
+        self.broken = f"the journal {self._path} is broken: {why}; {ends}"
         return NotReady(self.broken)
