@@ -47,9 +47,17 @@ ORDERS = {
     "late answer": (("ADDED", "new"), ("MODIFIED", "old"), ("DELETED", "old")),
     "late deletion": (("ADDED", "old"), ("ADDED", "new"), ("DELETED", "old")),
     "early answer": (("ADDED", "old"), ("MODIFIED", "new"), ("DELETED", "old"), ("ADDED", "new")),
+    "repeated": (
+        ("ADDED", "old"),
+        ("DELETED", "old"),
+        ("ADDED", "old"),
+        ("ADDED", "new"),
+        ("ADDED", "old"),
+    ),
+    "repeated, unseen": (("ADDED", "old"), ("ADDED", "new"), ("ADDED", "old")),
     "never shown": (("MODIFIED", "old"), ("ADDED", "new"), ("DELETED", "old")),
 }
-"""Events of two namesakes; MODIFIED is the answer to a write."""
+"""Events of two namesakes, some of them repeated; MODIFIED is the answer to a write."""
 VERSIONS = {"old": "1", "new": "2"}
 
 
@@ -76,3 +84,15 @@ def test_an_object_that_was_made_anew_is_known_by_its_name(kind: ResourceKind, o
         assert found is not None
         assert found.metadata.uid == "new"
     assert not snapshot.answered(kind)
+
+
+def test_an_addition_that_is_repeated_after_the_deletion_brings_nothing_back() -> None:
+    """Its version is not later than that of the deletion; one that a restored history adds has a later one."""
+    snapshot, made = Snapshot(State(), wake=lambda: None), an_object(CLASSES, "old")
+    gone = {"metadata": {**made["metadata"], "resourceVersion": "2"}}
+    for event, raw in (("ADDED", made), ("DELETED", gone), ("ADDED", made)):
+        snapshot.observe(CLASSES, event, raw)
+    assert not snapshot.classes
+    later = {**made, "metadata": {**made["metadata"], "resourceVersion": "3"}}
+    snapshot.observe(CLASSES, "ADDED", later)
+    assert snapshot.classes.keys() == {"old"}

@@ -95,8 +95,8 @@ class ObjectStore:
         self._versions: dict[str, int] = {}
         self._answered: dict[ResourceKind, dict[str, Raw]] = {kind: {} for kind in _READERS}
         """Metadata of objects, by UID, that only the answer to a write of our own has shown yet."""
-        self._gone: OrderedDict[str, None] = OrderedDict()
-        """UIDs of the objects that were deleted last."""
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        """The objects that were deleted last: by UID, in which version."""
 
     def of(self, kind: ResourceKind) -> dict[str, Any]:
         """Return the readable objects of a kind, by UID; it is always the same dict."""
@@ -109,7 +109,7 @@ class ObjectStore:
     def replaced(self, kind: ResourceKind, change: str, raw: Raw) -> Raw | None:
         """Return the namesake that is gone when a list or watch adds this object, as its deletion has it; None: there is none."""
         former = self._names[kind].get(_name(raw["metadata"]))
-        if change not in _ADDITIONS or former in {None, raw["metadata"]["uid"]}:
+        if not self._adds(change, raw["metadata"]) or former in {None, raw["metadata"]["uid"]}:
             return None
         return {"metadata": {**raw["metadata"], "uid": former}}
 
@@ -129,11 +129,11 @@ class ObjectStore:
                 del names[name]
             self._versions.pop(uid, None)
             self.broken.pop(uid, None)
-            self._gone[uid] = None
+            self._gone[uid] = version
             while len(self._gone) > _REMEMBERED:
                 self._gone.popitem(last=False)
             return objects.pop(uid, None), None
-        if change in _ADDITIONS:
+        if self._adds(change, metadata):
             # A UID comes back in a restored history only; a list or watch that adds it may show a version written since.
             self._gone.pop(uid, None)
         # The answer to our own write, which is no addition, may come after the watch has reported the deletion.
@@ -162,6 +162,12 @@ class ObjectStore:
             return None, None
         objects[uid] = new
         return old, new
+
+    def _adds(self, change: str, metadata: Raw) -> bool:
+        """Say whether a list or watch adds an object: not where it repeats an addition after the deletion."""
+        version = number(str(metadata.get("resourceVersion") or ""))
+        repeated = change == "ADDED" and 0 < version <= self._gone.get(metadata["uid"], 0)
+        return change in _ADDITIONS and not repeated
 
 
 def _name(metadata: Raw) -> tuple[str, str]:
