@@ -44,6 +44,7 @@ PARTS: Final[dict[str, Json]] = {
     "deleting": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
     "scheduler": {"spec": {"schedulerName": "another"}},
     "volumes": {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]}},
+    "ephemeral": {"spec": {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}},
     "labels": {"metadata": {"labels": {"app": "a"}}},
     "relations": {"spec": {"topologySpreadConstraints": [_SPREAD]}},
     "group": {
