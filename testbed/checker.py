@@ -53,8 +53,8 @@ class Checker:
         """Devices by UIDs of pod and claim, as claims reserved them; also after both are gone."""
         self._names: dict[str, str] = {}
         """Title of each claim, by UID."""
-        self._shared: set[tuple[str, rules.DeviceKey]] = set()
-        """Claims (UID) with the devices that they share, by admin access or a share."""
+        self._watched: set[tuple[str, rules.DeviceKey]] = set()
+        """Claims (UID) with the devices that they have by admin access."""
         self._listing = False
         """Whether claims are changed to what they were at one moment, in any order."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -145,7 +145,7 @@ class Checker:
             for record in kubelet.records.values():
                 for uid, devices in record.devices.items():
                     reserved = {use.device for use in self._reserved.get((record.uid, uid), ())}
-                    given = self._exclusive(uid, devices)
+                    given = self._unwatched(uid, devices)
                     if record.running is not None and given != reserved:
                         found.add(
                             f"pod {record.namespace}/{record.name} ({record.uid}) runs with {_listed(given)},"
@@ -154,11 +154,17 @@ class Checker:
         return sorted(found)
 
     def _given(self, record: PodRecord) -> Iterator[Use]:
+        """Yield what a pod was given: what its claims reserved for it, and other devices as a whole; nothing of claims that the watch has not shown so far."""
         for uid, devices in record.devices.items():
-            yield from (Use(self._names.get(uid, uid), device) for device in self._exclusive(uid, devices))
+            reserved = self._reserved.get((record.uid, uid))
+            if reserved is None:
+                continue
+            yield from (use for use in reserved if use.device in devices)
+            others = self._unwatched(uid, devices) - {use.device for use in reserved}
+            yield from (Use(self._names[uid], device) for device in others)
 
-    def _exclusive(self, uid: str, devices: Iterable[rules.DeviceKey]) -> set[rules.DeviceKey]:
-        return {device for device in devices if (uid, device) not in self._shared}
+    def _unwatched(self, uid: str, devices: Iterable[rules.DeviceKey]) -> set[rules.DeviceKey]:
+        return {device for device in devices if (uid, device) not in self._watched}
 
     def _slice(self, uid: str, raw: Json | None) -> None:
         _keep(self.slices, uid, raw)
@@ -171,7 +177,7 @@ class Checker:
         after = set(rules.uses(raw)) if raw is not None else set()
         if raw is not None:
             self._names[uid] = rules.claim_title(raw)
-            self._shared |= {(uid, device) for device in rules.shared_devices(raw)}
+            self._watched |= {(uid, device) for device in rules.watched_devices(raw)}
             for consumer in raw.get("status", {}).get("reservedFor") or ():
                 self._reserved[consumer["uid"], uid] = after
         if not after - before:

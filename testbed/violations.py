@@ -6,7 +6,7 @@ summed here again, so that an error of the product is not repeated.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -34,11 +34,15 @@ def number(quantity: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A device that one claim or container has exclusively."""
+    """A device, or a share of one, that one claim or container has and nobody else may have."""
 
     user: str
     """A claim or a container, in words."""
     device: DeviceKey
+    share: str = ""
+    """Its `shareID`; empty: the whole device."""
+    consumed: tuple[tuple[str, Fraction], ...] = ()
+    """What a share consumes of the device's capacities."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class Devices:
     """By device, then counter set, then counter."""
     whole: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
     """By counter set: what the largest device, the whole card, takes."""
+    capacity: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
+    """By device: the most that was ever published, because a driver publishes less while a claim that has lost its share still runs."""
     parts: set[DeviceKey] = field(default_factory=set)
     """The devices that are partitions."""
     published: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
@@ -66,18 +72,24 @@ class Devices:
             self.nodes[key] = spec.get("nodeName", "")
             if device.get("attributes", {}).get("type", {}).get("string") in ("mig", "vnpu"):
                 self.parts.add(key)
+            _raise(self.capacity.setdefault(key, {}), _values(device.get("capacity", {})))
             self.takes[key] = {}
             for each in device.get("consumesCounters") or ():
                 counter_set = (driver, pool, each["counterSet"])
                 taken = self.takes[key][counter_set] = _amounts(each)
-                most = self.whole.setdefault(counter_set, {})
-                most.update(
-                    {name: max(amount, most.get(name, Fraction(0))) for name, amount in taken.items()}
-                )
+                _raise(self.whole.setdefault(counter_set, {}), taken)
 
 
 def _amounts(raw: Json) -> dict[str, Fraction]:
-    return {name: number(counter["value"]) for name, counter in raw["counters"].items()}
+    return _values(raw["counters"])
+
+
+def _values(raw: Json) -> dict[str, Fraction]:
+    return {name: number(each["value"]) for name, each in raw.items()}
+
+
+def _raise(most: dict[str, Fraction], amounts: Mapping[str, Fraction]) -> None:
+    most.update({name: max(amount, most.get(name, amount)) for name, amount in amounts.items()})
 
 
 def claim_title(claim: Json) -> str:
@@ -87,57 +99,91 @@ def claim_title(claim: Json) -> str:
 
 
 def uses(claim: Json) -> Iterator[Use]:
-    """Yield the devices that a claim has exclusively: no admin access, no share."""
-    for alone, device in _results(claim):
-        if alone:
-            yield Use(claim_title(claim), device)
+    """Yield the devices and shares that a claim has, as often as its allocation names them; not what it has by admin access."""
+    for result in _results(claim):
+        if not result.get("adminAccess"):
+            consumed = result.get("consumedCapacity") or {}
+            amounts = tuple(sorted((name, number(amount)) for name, amount in consumed.items()))
+            yield Use(claim_title(claim), _key(result), result.get("shareID") or "", amounts)
 
 
-def shared_devices(claim: Json) -> Iterator[DeviceKey]:
-    """Yield the devices that a claim shares with others: by admin access, or a share."""
-    return (device for alone, device in _results(claim) if not alone)
+def watched_devices(claim: Json) -> Iterator[DeviceKey]:
+    """Yield the devices that a claim has by admin access, beside those who use them."""
+    return (_key(result) for result in _results(claim) if result.get("adminAccess"))
 
 
-def _results(claim: Json) -> Iterator[tuple[bool, DeviceKey]]:
+def _results(claim: Json) -> Sequence[Json]:
     allocation = claim.get("status", {}).get("allocation") or {}
-    for result in allocation.get("devices", {}).get("results") or ():
-        alone = not result.get("adminAccess") and not result.get("shareID")
-        yield alone, (result["driver"], result["pool"], result["device"])
+    return allocation.get("devices", {}).get("results") or ()
+
+
+def _key(result: Json) -> DeviceKey:
+    return result["driver"], result["pool"], result["device"]
 
 
 def used_twice(live: Iterable[Use]) -> Iterator[str]:
-    """Yield every device that two claims or containers have at one time."""
-    users: dict[DeviceKey, set[str]] = defaultdict(set)
+    """Yield every device, and every share, that is used twice at one time, also by one claim; a share clashes with the whole device."""
+    users: dict[DeviceKey, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for use in live:
-        users[use.device].add(use.user)
-    for device, several in users.items():
-        if len(several) > 1:
-            yield f"device {'/'.join(device)} is used twice: by {' and '.join(sorted(several))}"
+        users[use.device][use.share].append(use.user)
+    for device, shares in users.items():
+        about = f"device {'/'.join(device)} is used twice: by"
+        for several in shares.values():
+            if len(several) > 1:
+                yield f"{about} {' and '.join(sorted(several))}"
+        if "" in shares and len(shares) > 1:
+            sharing = sorted({user for share, several in shares.items() if share for user in several})
+            yield f"{about} {' and '.join(sorted(shares['']))}, and in shares by {' and '.join(sharing)}"
 
 
 def overdrawn(
     live: Iterable[Use], devices: Devices, limits: Mapping[DeviceKey, Mapping[str, Fraction]]
 ) -> Iterator[str]:
-    """Yield every counter of which more is used than `limits` allows; sets without a limit are skipped."""
+    """Yield every counter of which more is used than `limits` allows, and every capacity of which shares consume more than was ever published.
+
+    A device takes its counters once, however many share it. Sets without a limit are skipped, and capacities that no slice has had yet.
+    """
+    live = set(live)
+    users: dict[DeviceKey, set[str]] = defaultdict(set)
+    for use in live:
+        users[use.device].add(use.user)
+    counters = (
+        (counter_set, f"{device[2]} by {' and '.join(sorted(several))}", taken)
+        for device, several in users.items()
+        for counter_set, taken in devices.takes.get(device, {}).items()
+        if counter_set in limits
+    )
+    yield from _beyond(counters, limits)
+    shares = (
+        (use.device, use.user, {name: amount for name, amount in use.consumed if name in known})
+        for use in live
+        if (known := devices.capacity.get(use.device))
+    )
+    yield from _beyond(shares, devices.capacity)
+
+
+def _beyond(
+    taken: Iterable[tuple[DeviceKey, str, Mapping[str, Fraction]]],
+    limits: Mapping[DeviceKey, Mapping[str, Fraction]],
+) -> Iterator[str]:
+    """Yield what is taken beyond its limits; `taken`: of what, by whom, how much."""
     sums: dict[DeviceKey, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     takers: dict[DeviceKey, set[str]] = defaultdict(set)
-    for use in set(live):
-        for counter_set, taken in devices.takes.get(use.device, {}).items():
-            takers[counter_set].add(f"{use.device[2]} by {use.user}")
-            for name, amount in taken.items():
-                sums[counter_set][name] += amount
-    for counter_set, used in sums.items():
-        limit = limits.get(counter_set)
-        if limit is None:
-            continue
-        sizes = [(name, amount, limit.get(name, Fraction(0))) for name, amount in sorted(used.items())]
+    for whose, taker, amounts in taken:
+        takers[whose].add(taker)
+        for name, amount in amounts.items():
+            sums[whose][name] += amount
+    for whose, used in sums.items():
+        sizes = [
+            (name, amount, limits[whose].get(name, Fraction(0))) for name, amount in sorted(used.items())
+        ]
         over = [
             f"{name} {float(amount):g} of {float(size):g}" for name, amount, size in sizes if amount > size
         ]
         if over:
             yield (
-                f"{'/'.join(counter_set)} is used beyond its size ({', '.join(over)})"
-                f" by {', '.join(sorted(takers[counter_set]))}"
+                f"{'/'.join(whose)} is used beyond its size ({', '.join(over)})"
+                f" by {', '.join(sorted(takers[whose]))}"
             )
 
 
@@ -167,7 +213,7 @@ def misplaced(pods: Iterable[Json], claims: Iterable[Json], devices: Devices) ->
                 row["uid"] for row in claim.get("status", {}).get("reservedFor") or ()
             }:
                 yield f"{about}: claim {name} is not reserved for it"
-            places = {devices.nodes.get(device, node) for _, device in _results(claim)} if claim else set()
+            places = {devices.nodes.get(_key(result), node) for result in _results(claim)}
             if not places:
                 yield f"{about}: claim {name} has no devices"
             elif places != {node}:

@@ -32,7 +32,7 @@ class SoakResult:
     forced: int = 0
     """Pods deleted by force."""
     allocations: int = 0
-    """How often claims got devices that nobody shares."""
+    """How often claims got devices, or shares of some."""
     idle: float = 0.0
     """The longest time under load in which none did."""
     disturbances: Mapping[str, int] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, Installation, SimulatedNode, install
 from testbed.soak import specs, workload
-from testbed.violations import DeviceKey, shared_devices, uses
+from testbed.violations import DeviceKey, uses, watched_devices
 from tests.e2e.tenant import LEASE, OWN, Tenant
 from tests.ha.earlierrelease import earlier_release
 from tests.soaktenant import soak_tenant
@@ -116,7 +116,7 @@ class Releases:
         """Return the devices of every claim that a pod uses which nobody deletes, by the claim's UID."""
         pods = {uid for uid, raw in self.checker.pods.items() if "deletionTimestamp" not in raw["metadata"]}
         return {
-            uid: {use.device for use in uses(raw)} | set(shared_devices(raw))
+            uid: {use.device for use in uses(raw)} | set(watched_devices(raw))
             for uid, raw in self.checker.claims.items()
             if pods & {user["uid"] for user in raw.get("status", {}).get("reservedFor") or ()}
         }

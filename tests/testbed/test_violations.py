@@ -12,12 +12,15 @@ from tests.testbed.violationobjects import (
     HIGH,
     LOW,
     NODE,
+    WHOLE,
     claim,
     known,
     live,
     partition,
     pod,
     row,
+    share,
+    slices,
 )
 
 
@@ -38,9 +41,55 @@ def test_one_device_for_two_claims_is_seen() -> None:
     assert "team/b" in found[0]
 
 
-@pytest.mark.parametrize("result", [{"adminAccess": True}, {"shareID": "1"}])
-def test_admin_access_and_shares_take_nothing_from_others(result: dict[str, Any]) -> None:
-    assert list(rules.used_twice(live(claim("a", LOW), claim("b", LOW, **result)))) == []
+def test_admin_access_takes_nothing_from_others() -> None:
+    assert list(rules.used_twice(live(claim("a", LOW), claim("b", LOW, adminAccess=True)))) == []
+
+
+def test_one_device_twice_in_one_claim_is_seen() -> None:
+    """A claim for two GPUs that got one GPU; two shares of one are two."""
+    assert len(list(rules.used_twice(live(claim("a", WHOLE, WHOLE))))) == 1
+    both = claim("a", WHOLE, WHOLE)
+    for number, result in enumerate(both["status"]["allocation"]["devices"]["results"]):
+        result["shareID"] = str(number)
+    assert list(rules.used_twice(live(both))) == []
+    assert len(list(rules.used_twice(live(claim("a", WHOLE, WHOLE, shareID="1"))))) == 1
+
+
+def test_a_device_given_whole_to_one_and_in_shares_to_another_is_seen() -> None:
+    """A node's GPUs may become shared while a claim has one, and whole while claims share it."""
+    found = list(rules.used_twice(live(claim("a", WHOLE), share("b", "10Gi"), share("c", "10Gi"))))
+
+    assert len(found) == 1
+    assert all(f"team/{name}" in found[0] for name in "abc")
+
+
+def test_a_share_of_a_gpu_whose_partition_another_claim_has_is_seen() -> None:
+    """However many share a GPU, it takes its counters once."""
+    devices = known()
+    shares = share("a", "10Gi"), share("b", "10Gi")
+
+    assert list(rules.overdrawn(live(*shares), devices, devices.whole)) == []
+    assert len(list(rules.overdrawn(live(*shares, claim("c", HIGH)), devices, devices.whole))) == 1
+
+
+@pytest.mark.parametrize(("number", "over"), [(8, 0), (9, 1)])
+def test_shares_beyond_the_memory_of_a_gpu_are_seen(number: int, over: int) -> None:
+    devices, claims = known(), [share(f"c{each}", "10Gi") for each in range(number)]
+    found = list(rules.overdrawn(live(*claims), devices, devices.whole))
+
+    assert len(found) == over
+    assert all("memory" in text for text in found)
+
+
+def test_a_capacity_counts_by_the_most_that_was_published() -> None:
+    """A driver publishes less while a claim that has lost its share still runs; a capacity that no slice has had so far has no limit."""
+    devices = known()
+    for piece in slices(memory="10Gi"):
+        devices.learn(piece)
+
+    assert list(rules.overdrawn(live(share("a", "80Gi")), devices, devices.whole)) == []
+    unknown = claim("b", WHOLE, shareID="2", consumedCapacity={"shares": "1"})
+    assert list(rules.overdrawn(live(unknown), devices, devices.whole)) == []
 
 
 def test_different_devices_of_one_memory_slice_are_seen() -> None:

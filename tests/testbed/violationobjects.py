@@ -20,9 +20,12 @@ def device(name: str, kind: str, start: int, size: int) -> Json:
     }
 
 
-def slices(*, left: int = 8) -> list[Json]:
-    """One card of 8 slices, of which the first ones may be gone."""
-    whole = device(WHOLE, "gpu", 0, 8)
+def slices(*, left: int = 8, memory: str = "80Gi") -> list[Json]:
+    """One card of 8 slices, of which the first ones may be gone; `memory`: what claims can share of it."""
+    whole = device(WHOLE, "gpu", 0, 8) | {
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": memory}},
+    }
     own = whole["consumesCounters"][0]["counters"] | {"memory": {"value": f"{left * 10}Gi"}}
     spec = {"driver": DRIVER, "nodeName": NODE, "pool": {"name": NODE}}
     devices = [whole, device(LOW, "mig", 0, 4), device(HIGH, "mig", 4, 4), device(FIRST, "mig", 0, 1)]
@@ -45,6 +48,11 @@ def claim(name: str, *names: str, pod: str = "", **result: Any) -> Json:
     if pod:
         status["reservedFor"] = [{"uid": pod}]
     return {"metadata": {"namespace": "team", "name": name, "uid": f"uid-{name}"}, "status": status}
+
+
+def share(name: str, memory: str, *, pod: str = "") -> Json:
+    """A claim with a share of the whole card."""
+    return claim(name, WHOLE, pod=pod, shareID=f"share-{name}", consumedCapacity={"memory": memory})
 
 
 def live(*claims: Json) -> list[rules.Use]:
