@@ -1,7 +1,9 @@
 """A program that is started again when it ends, as by a Deployment or DaemonSet."""
 
 import asyncio
+import signal
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,9 +30,13 @@ class Supervised:
         self.name = name
         self.log = log
         self.starts = 0
+        self.crashes: Counter[str] = Counter()
+        """How often runs were ended by which signal that was none of `kill` or `stop`."""
         self._command = command
         self._environment = environment
         self._process: Process | None = None
+        self._is_killed = False
+        """Whether the run under way was."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -45,6 +51,7 @@ class Supervised:
 
     def kill(self) -> None:
         """SIGKILL the run under way; the supervisor starts the next one."""
+        self._is_killed = True
         if self._process is not None:
             self._process.kill()
 
@@ -62,9 +69,12 @@ class Supervised:
         while True:
             began = time.monotonic()
             self.starts += 1
+            self._is_killed = False
             self._process = Process.start(self.name, self._command, self.log, environment=self._environment)
             while self._process.running():  # noqa: ASYNC110 - a child's end is no event that asyncio could await
                 await asyncio.sleep(_LOOK_SECONDS)
+            if (code := self._process.code or 0) < 0 and not self._is_killed:
+                self.crashes[signal.Signals(-code).name] += 1
             healthy = time.monotonic() - began > _HEALTHY_SECONDS
             pause = _FIRST_PAUSE_SECONDS if healthy else min(pause * 2, _LONGEST_PAUSE_SECONDS)
             await asyncio.sleep(pause)

@@ -24,6 +24,7 @@ _PATIENCE_SECONDS: Final = 240.0
 _IDLE_SECONDS: Final = 60.0
 """Within which who can be served is served, once nothing is disturbed any more."""
 _LOOK_SECONDS: Final = 0.5
+_HOLDS: Final = "/apis/apportion.dev/v1alpha1/deviceholds"
 # Not "is forbidden": an API server that has just started does not know the roles yet.
 _DEFECT: Final = re.compile(r"Traceback|task_failed|denied request")
 
@@ -40,6 +41,8 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
             for raw in known.values()
             if raw["metadata"].get("namespace", gated) in (*churn.namespaces, *churn.short_lived)
         ]
+        holds, _ = await installation.cluster.api.items(_HOLDS)
+        found += [f"hold {_name(raw)} is left: {raw['spec']}" for raw in holds]
         return found + [
             f"hardware of {node}: {row['card']} {row['profile']} is left"
             for node in installation.nodes
@@ -65,22 +68,24 @@ async def end(installation: Installation, checker: Checker, churn: Churn) -> lis
     if left:
         return left + await _said(installation, gated)
     await churn.delete_all()
-    left = await _until_none(objects)
+    left = await _until_none(objects, within=_PATIENCE_SECONDS)
     if left:
         return left
     await churn.make(gated, Unit(pods=tuple(workload.last_pods())))
-    left = await _until_none(waiting) or await _until_none(checker.at_rest)
+    left = await _until_none(waiting, within=_PATIENCE_SECONDS) or await _until_none(
+        checker.at_rest, within=_PATIENCE_SECONDS
+    )
     if left:
         return left + await _said(installation, gated)
     await churn.delete_all()
-    return await _until_none(objects)
+    return await _until_none(objects, within=_PATIENCE_SECONDS)
 
 
 async def _said(installation: Installation, namespace: str) -> list[str]:
     """Return what Events say of the pods and claims of a namespace, what is held beside allocations, and which devices have taints."""
     read = installation.cluster.api.items
     events, _ = await read(f"/api/v1/namespaces/{namespace}/events")
-    holds, _ = await read("/apis/apportion.dev/v1alpha1/deviceholds")
+    holds, _ = await read(_HOLDS)
     slices, _ = await read("/apis/resource.k8s.io/v1/resourceslices")
     said = [
         f"{each['involvedObject']['name']}: {each['reason']}: {each['message']}"
@@ -97,9 +102,14 @@ async def _said(installation: Installation, namespace: str) -> list[str]:
 
 
 def complaints(installation: Installation) -> list[str]:
-    """Return the lines of the product's logs that speak of a defect in it."""
+    """Return the lines of the product's logs that speak of a defect in it, and the signals that ended its programs by themselves."""
     programs = (*installation.operators, *installation.agents.values())
-    return [
+    crashes = [
+        f"{program.name} was ended {count} times by {name}"
+        for program in programs
+        for name, count in program.crashes.items()
+    ]
+    return crashes + [
         f"{program.name}: {line}"
         for program in programs
         for line in program.log.read_text(errors="replace").splitlines()
@@ -107,9 +117,7 @@ def complaints(installation: Installation) -> list[str]:
     ]
 
 
-async def _until_none(
-    ask: Callable[[], Awaitable[list[str]]], *, within: float = _PATIENCE_SECONDS
-) -> list[str]:
+async def _until_none(ask: Callable[[], Awaitable[list[str]]], *, within: float) -> list[str]:
     """Ask until nothing is left or patience ends, and return what is left."""
     patience = time.monotonic() + within
     while True:

@@ -22,7 +22,7 @@ def figures(result: SoakResult) -> Table:
             "pods made": result.pods,
             "pods that ran": result.served,
             "pods deleted by force": result.forced,
-            "allocations of devices that nobody shares": result.allocations,
+            "allocations of devices": result.allocations,
             "longest time without one, in seconds": round(result.idle),
         },
         "Killed, stopped, restarted": dict(sorted(result.disturbances.items())),
@@ -33,7 +33,7 @@ def figures(result: SoakResult) -> Table:
             "overlaps, at any moment": len(result.overlaps),
             "other violations, at any moment": len(result.violations) - len(result.overlaps),
             "left, or not to be had, at the end": len(result.left),
-            "defects in logs": len(result.complaints),
+            "defects in logs, and crashes": len(result.complaints),
             "processes whose memory grew": len(result.leaks),
         },
     }

@@ -45,7 +45,7 @@ class SoakResult:
     left: Sequence[str] = ()
     """What was still there, or could not be had, when nobody asked for anything any more."""
     complaints: Sequence[str] = ()
-    """Lines of logs that speak of a defect."""
+    """Lines of logs that speak of a defect, and signals by which programs ended."""
 
     @property
     def overlaps(self) -> list[str]:
