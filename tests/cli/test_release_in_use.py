@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 import typer
 from aiohttp import web
 from typer.testing import CliRunner
@@ -67,6 +68,24 @@ async def test_who_has_devices_of_the_agents_is_named(tmp_path: Path) -> None:
             "left: partition part, prepared for claim team/used-gpu.e",
             "left: claim team/used-gpu.e, used by pods/train-0",
         ]
+
+
+@pytest.mark.parametrize("driver", ["gpu.apportion.dev", "gpu.nvidia.com"])
+async def test_who_has_devices_is_named_also_when_the_agents_went_first(tmp_path: Path, driver: str) -> None:
+    """Kubelet deletes the slices of an agent that has gone, and cannot end its pods."""
+    async with ApiServer().serving() as server:
+        found = claim("used", [OURS], allocated=True)
+        found["status"]["allocation"]["devices"]["results"] = [{"driver": driver, "device": "gpu-0"}]
+        found["status"]["reservedFor"] = [{"resource": "pods", "name": "train-0"}]
+        server.put(CLAIMS, found)
+        # One that is left may have no device.
+        server.put(SLICES, {"metadata": {"name": "empty"}, "spec": {"driver": driver, "devices": []}})
+        for _ in range(2):  # the finalizer goes with the first one
+            done = await asyncio.to_thread(
+                CliRunner().invoke, app, ["--kubeconfig", str(config(tmp_path, server)), "--patience", "0"]
+            )
+            assert "left: claim team/used, used by pods/train-0" in done.output
+            assert done.exit_code == 1
 
 
 def claim(name: str, finalizers: list[str], *, allocated: bool) -> Json:
