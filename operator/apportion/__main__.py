@@ -16,7 +16,7 @@ import typer
 
 from apportion import logs
 from apportion.agent.foreign import ForeignPolicy
-from apportion.cli import completion, node
+from apportion.cli import completion, document, node
 from apportion.cli.deferred import Deferred, DeferringGroup
 from apportion.errors import ApportionError
 from apportion.settings import DRIVERS, OperatorSettings, WebSettings
@@ -255,7 +255,10 @@ def main() -> None:
     """Run the command line."""
     if completion.VARIABLE in os.environ:
         completion.begin()
-    app(complete_var=completion.VARIABLE)
+    try:
+        app(complete_var=completion.VARIABLE)
+    finally:
+        document.end()
 
 
 if __name__ == "__main__":

@@ -191,6 +191,20 @@ def test_bad_input_ends_with_2_and_one_sentence(tmp_path: Path) -> None:
         assert "Traceback" not in result.stderr
 
 
+def test_a_further_node_with_a_slice_without_a_name_ends_in_one_sentence(tmp_path: Path) -> None:
+    """As a slice without a name does by itself."""
+    world = two_cards().as_list()
+    for item in world["items"]:
+        if item["kind"] == "ResourceSlice":
+            del item["metadata"]
+    path = tmp_path / "w"
+    path.write_text(json.dumps(world))
+    for options in ((), ("--add-nodes", "2 like n1")):
+        result = CliRunner().invoke(app, ["--world", str(path), *options])
+        assert result.exit_code == 2, options
+        assert "a ResourceSlice has no name" in result.stderr
+
+
 def test_the_table_is_plain_and_80_columns_wide(tmp_path: Path) -> None:
     """Without a terminal there is no colour, and no line is longer than 80 characters."""
     path = two_cards().write(tmp_path / "w")

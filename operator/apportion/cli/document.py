@@ -1,9 +1,10 @@
 """Input and output of the commands.
 
-In: a path (`-` for standard input). Out: decoded JSON or YAML, lines, JSON text; a broken input ends the command with one
+In: a path (`-` for standard input). Out: decoded JSON or YAML, lines, JSON text; a broken input, and output that cannot be written, end the command with one
 sentence on standard error and exit status 2.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -123,6 +124,21 @@ def load_line(line: bytes) -> Any:
 def write(answer: Mapping[str, Any], *, indent: bool = False) -> None:
     """Write an answer to standard output as JSON."""
     sys.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode() + "\n")
+
+
+def end() -> None:
+    """Write what standard output still has; ends the command where nothing can be written there, also if that is what it fails with."""
+    try:
+        if sys.stdout:  # a daemon may have none
+            sys.stdout.flush()
+            if isinstance(sys.exc_info()[1], OSError):
+                # Without a buffer (PYTHONUNBUFFERED) nothing is left to write, and only one more try says what it was.
+                os.write(sys.stdout.fileno(), b"\n")
+    except OSError as error:
+        # The interpreter tries once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # its reader has seen enough
+            raise SystemExit(refuse(f"standard output: {error.strerror}").exit_code) from None
 
 
 def refuse(message: str) -> typer.Exit:

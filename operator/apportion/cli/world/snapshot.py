@@ -1,7 +1,7 @@
 """`apportion snapshot`: write down the cluster, so that questions about it can be answered elsewhere.
 
 In: a live cluster, read only. Out: a List of all objects that the operator decides by, reduced to what decides, with the server's version, on standard output.
-Exit status: 0 written, 2 the cluster cannot be read.
+Exit status: 0 written, 2 the cluster cannot be read, or the answer not be written.
 """
 
 import sys

@@ -42,7 +42,7 @@ def with_nodes_like(objects: Iterable[Json], count: int, name: str) -> list[Json
 
 
 def node_like(objects: Iterable[Json], name: str, new: str) -> Iterator[Json]:
-    """Yield the Node and the slices of a further, empty node of this new name."""
+    """Yield the Node and the slices of a further, empty node of this new name. Raises BrokenInput for a slice without a name."""
     for each in objects:
         kind = kind_of(each)
         if kind == kinds.NODES and key_of(each).name == name and _is_read(Node.from_json, each):
@@ -73,7 +73,7 @@ def _renamed_node(raw: Json, new: str) -> Json:
 
 def _renamed_slice(raw: Json, old: str, new: str) -> Json:
     made: dict[str, Any] = copy.deepcopy(dict(raw))
-    made["metadata"] = {"name": f"{new}-{raw['metadata']['name']}"}
+    made["metadata"] = {"name": f"{new}-{key_of(raw).name}"}
     pool = made["spec"].setdefault("pool", {})
     # Pools of one driver have names of their own: most are called as their node.
     pool["name"] = new if pool.get("name") == old else f"{new}-{pool.get('name')}"
