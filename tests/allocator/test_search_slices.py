@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from apportion.allocator.allocate import catching_up, decide
-from apportion.allocator.closeness.ladder import DEFAULT
+from apportion.allocator.closeness.ladder import DEFAULT, Ladder
 from apportion.allocator.demand import Demand
 from apportion.allocator.preparation import Preparation, is_costly
 from apportion.allocator.search.partial import PartialSolution
@@ -14,7 +14,17 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, A, claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import (
+    GPU,
+    A,
+    amounts,
+    claim,
+    cluster,
+    device,
+    device_at,
+    device_request,
+    device_slice,
+)
 from tests.allocator.hardsearches import distinct_claim, easy_node, hard_node, preferring_claim
 from tests.allocator.test_explanation_work import many_requests, unlike_nodes
 from tests.steps import Steps, steps
@@ -59,6 +69,27 @@ def test_no_step_of_a_search_takes_long(demand: Demand, terms: Terms) -> None:
     decide(state, Demand((EVERY_OTHER,)), terms)
     assert max(calls_of_each_step(state, demand, terms)) < MOST_CALLS
     assert decide(state, demand, terms) == decide(hard_cluster(2), demand, terms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cards", "ladder"), [(8, DEFAULT), (64, DEFAULT), (64, None)])
+def test_no_step_takes_long_where_a_pod_asks_for_hundreds_of_shares(
+    cards: int, ladder: Ladder | None
+) -> None:
+    """Each share orders all cards by their prices; a ladder then looked for them at each value of each rung, in one step of some seconds."""
+    rows = [
+        device_at(index, index, index // 4)
+        | {"allowMultipleAllocations": True, "capacity": amounts(memory=80_000)}
+        for index in range(cards)
+    ]
+    state = cluster(device_slice("s", "n1", rows))
+    shares = [device_request(f"r{number}", capacity={"requests": {"memory": "1"}}) for number in range(32)]
+    demand = Demand(tuple([claim(f"c{number}", *shares) for number in range(16)]))
+    terms = Terms(Strategy.LEAST_FRAGMENTATION, ladder=ladder)
+    decide(state, Demand((claim("first", shares[0]),)), terms)
+    calls = calls_of_each_step(state, demand, terms)
+    assert max(calls) < MOST_CALLS
+    assert sum(calls) < 6_000_000
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ within the steps. Only one of interchangeable devices in interchangeable cells i
 is no better than the best set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
 from apportion.allocator.bits import bits
@@ -18,10 +18,14 @@ from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.interchangeable import Interchangeability
 from apportion.allocator.search.outcome import Score
 from apportion.allocator.search.scorer import Scorer
-from apportion.allocator.search.search import OutOfBudget, Pick, Search
+from apportion.allocator.search.search import Call, OutOfBudget, Pick, Search
 
 COMPARED = 128
 """Comparisons that cost a step more: a branch compares each device that it may choose with all that are chosen."""
+LOOKS_TO_COMPARE = 32
+"""What it takes to find the devices of a request for a lower bound, in looks at a mask."""
+LEARNT = 64
+"""Devices of a known set that are compared with each other without a pause."""
 
 
 class BranchAndBound(Search):
@@ -65,21 +69,23 @@ class BranchAndBound(Search):
         ]
         self._visited: set[object] = set()
 
-    def learn(self, picks: Sequence[Pick]) -> None:
-        """Rate a known solution; keep it if it is the best."""
+    def learn(self, picks: Sequence[Pick]) -> Generator[None, None, None]:
+        """Rate a known solution; keep it if it is the best. Yields after each `LEARNT` devices."""
         # It is tried no more, so it takes no steps, of which there may be fewer.
         self._left += len(picks)
-        for pick in picks:
+        for number, pick in enumerate(picks, 1):
             self._choose(pick.slot, pick.device)
+            if number % LEARNT == 0:
+                yield
         self._rate()
         for _ in picks:
             self._undo()
 
-    def search(self) -> None:
-        """Look for better sets than the known ones."""
+    def slices_of_better(self) -> Generator[None, None, None]:
+        """Look for better sets than the known ones; yields as `slices` does."""
         # When the steps are used up, the best set so far is the result; it depends only on the node.
         with suppress(OutOfBudget):
-            self._next(0)
+            yield from self._called(self._next(0))
 
     @property
     def best_set(self) -> tuple[tuple[Pick, ...], Cost, Score]:
@@ -93,13 +99,15 @@ class BranchAndBound(Search):
         """The worst level of the best set."""
         return self._best[0][0] if self._best is not None else self._distances.far
 
-    def _next(self, number: int) -> None:
+    # Each of these yields the calls that it makes.
+
+    def _next(self, number: int) -> Call:
         if number == len(self._rows):
             self._rate()
             return
         row = self._rows[number]
         if row.everything is None:
-            self._choose_more(number, row.count, -1)
+            yield self._choose_more(number, row.count, -1)
             return
         claim = self.query.slots[number].claim
         done = 0
@@ -108,14 +116,14 @@ class BranchAndBound(Search):
                 break
             done += 1
         if done == len(row.everything):
-            self._next(number + 1)
+            yield self._next(number + 1)
         for _ in range(done):
             self._undo()
 
-    def _choose_more(self, number: int, left: int, allowed: int) -> None:
+    def _choose_more(self, number: int, left: int, allowed: int) -> Call:
         """Choose `left` more devices of `allowed` for the slot, then search the next slot."""
         if left == 0:
-            self._next(number + 1)
+            yield self._next(number + 1)
             return
         row = self._rows[number]
         mask = self.open(row, self.query.slots[number].claim) & allowed
@@ -140,12 +148,12 @@ class BranchAndBound(Search):
             if not self._choose(number, index):
                 continue
             allowed &= ~(1 << index)
-            self._choose_more(number, left - 1, allowed)
+            yield self._choose_more(number, left - 1, allowed)
             self._undo()
 
     def _order_by_closeness(self, row: Candidates, mask: int) -> list[int]:
         """Return the devices, the nearest first; equally near ones in the strategy's order."""
-        ordered = self._strategy.order(self, row, mask)
+        ordered = self._in_order(row, mask)
         if row.alternative.admin or not self._cost.devices:
             return list(ordered)
         return sorted(ordered, key=self._cost.with_device)
@@ -187,6 +195,7 @@ class BranchAndBound(Search):
 
     def _promising(self, number: int, left: int, mask: int) -> bool:
         """Say whether the remaining slots could lead to a better set."""
+        self._uncounted += LOOKS_TO_COMPARE * (len(self._rows) - number)
         requests = [(mask, left)] if not self._rows[number].alternative.admin else []
         for later in range(number + 1, len(self._rows)):
             row = self._rows[later]

@@ -1,6 +1,6 @@
 """Scorer: the interface of a strategy, and the strategies by name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -95,8 +95,15 @@ class Scorer(Protocol):
         """Return what that costs now. It is added to the second component of the score."""
         return 0.0
 
-    def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
-        """Return the outcome of a search that found these picks."""
+    def finish(
+        self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]
+    ) -> Generator[None, None, Solved]:
+        """Return the outcome of a search that found these picks; yields as `Search.slices` does."""
+        yield from ()
+        return self.rated(search, ranks, picks)
+
+    def rated(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the outcome of these picks."""
         bonus = sum([search.prefer.get(pick.device, 0) for pick in picks]) if search.prefer else 0
         return Solved(ranks, (-bonus, *self.score(search)), picks, self.contention(search))
 

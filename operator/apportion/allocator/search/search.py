@@ -18,17 +18,19 @@ from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.feasibility import Feasibility
 from apportion.allocator.search.interchangeable import Interchangeability
 from apportion.allocator.search.outcome import Solved
-from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pick
+from apportion.allocator.search.partial import LOOKS, OutOfBudget, PartialSolution, Pick
 from apportion.allocator.search.searchbudget import SLICE, STEPS
 
-__all__ = ["OutOfBudget", "Pick", "Search"]
+__all__ = ["Call", "OutOfBudget", "Pick", "Search"]
 
 LOOKS_TO_ORDER = 16
 """What it takes to order one device, in looks at a mask."""
+LOOKS_TO_PRICE = 256
+"""What it takes more to order a device to share, of which a strategy may compare prices."""
 LOOKS_FOR_KEY = 8
 """What the key of a state takes for each counter group."""
 
-_Call: TypeAlias = Iterator["_Call"]
+Call: TypeAlias = Iterator["Call"]
 """Part of a search, which yields the parts that it calls."""
 
 
@@ -44,8 +46,10 @@ class SearchStrategy(Protocol):
         """Return the devices of the mask in the order to try them."""
         ...
 
-    def finish(self, search: "Search", ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
-        """Return the outcome of a search that found these picks."""
+    def finish(
+        self, search: "Search", ranks: tuple[int, ...], picks: tuple[Pick, ...]
+    ) -> Generator[None, None, Solved]:
+        """Return the outcome of a search that found these picks; yields as `Search.slices` does."""
         ...
 
 
@@ -68,6 +72,8 @@ class Search(PartialSolution):
         self._interchangeability: Interchangeability | None = None
         self._dead_ends: set[object] = set()
         self._found = False
+        self._uncounted = 0
+        """Looks at masks that count for the pauses and not for the steps, which a search without dead ends needs for its devices."""
         # Where an error can end the search, upstream's order decides whether it is met before a solution.
         self.exact_order = any(candidates.may_end for row in candidate_rows for candidates in row)
 
@@ -80,25 +86,34 @@ class Search(PartialSolution):
         return finished(self.slices())
 
     def slices(self) -> Generator[None, None, tuple[Pick, ...] | None]:
-        """Do what `run` does; yields after each `SLICE` steps."""
+        """Do what `run` does; yields after what takes as long as `SLICE` steps."""
         if not self.exact_order and not self._feasibility.possible(0, narrow=True):
             return None
+        yield from self._called(self._slot(0))
+        return tuple(self.picks) if self._found else None
+
+    @property
+    def work_left(self) -> int:
+        """Steps that may still be done, less the looks that do not count for them; may be negative."""
+        return self._left - self._uncounted // LOOKS
+
+    def _called(self, first: Call) -> Generator[None, None, None]:
+        """Do the calls of a search; yields as `slices` does."""
         # A stack of its own, so that a search can pause, and be deeper than the interpreter's.
-        calls, pause = [self._slot(0)], self._left - SLICE
+        calls, pause = [first], self.work_left - SLICE
         while calls:
             call = next(calls[-1], None)
             if call is None:
                 calls.pop()
             else:
                 calls.append(call)
-            if self._left < pause:
-                pause = self._left - SLICE
+            if self._left - self._uncounted // LOOKS < pause:
+                pause = self.work_left - SLICE
                 yield
-        return tuple(self.picks) if self._found else None
 
     # Each of these yields the calls that it makes, and has `_found` say how the last one ended.
 
-    def _slot(self, number: int) -> _Call:
+    def _slot(self, number: int) -> Call:
         if number == len(self.candidate_rows):
             self._found = True
             return
@@ -120,7 +135,7 @@ class Search(PartialSolution):
         if key is not None:
             self._dead_ends.add(key)
 
-    def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> _Call:
+    def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> Call:
         """Choose `left` more devices of `allowed` for the slot, then search the next slot."""
         if left == 0:
             yield self._slot(number + 1)
@@ -134,7 +149,7 @@ class Search(PartialSolution):
         failed: set[object] = set()
         if self._interchangeability is not None:
             self.spend(LOOKS_TO_ORDER * mask.bit_count())
-        for index in self._order(self, candidates, mask):
+        for index in self._in_order(candidates, mask):
             if failed and self._interchange_key(index) in failed:
                 allowed &= ~(1 << index)
                 continue
@@ -148,6 +163,13 @@ class Search(PartialSolution):
             self.give_back(candidates, claim, index)
             failed.add(self._interchange_key(index))
 
+    def _in_order(self, candidates: Candidates, mask: int) -> Sequence[int]:
+        """Return the devices of the mask in the strategy's order."""
+        self._uncounted += (
+            LOOKS_TO_ORDER * mask.bit_count() + LOOKS_TO_PRICE * (mask & self.view.shareable).bit_count()
+        )
+        return self._order(self, candidates, mask)
+
     def _is_feasible(self, number: int, current: tuple[Candidates, int, int]) -> bool:
         self._feasibility.looked = 0
         found = self._feasibility.possible(number, current)
@@ -156,7 +178,7 @@ class Search(PartialSolution):
 
     def _pick_exactly(
         self, number: int, candidates: Candidates, claim: int, left: int, masks: tuple[int, int]
-    ) -> _Call:
+    ) -> Call:
         """Do the same in upstream's order without skipping a device, so that an error is met exactly where upstream meets it."""
         mask, allowed = masks
         busy = (
@@ -174,7 +196,7 @@ class Search(PartialSolution):
                 return
             self.give_back(candidates, claim, index)
 
-    def _all(self, number: int, candidates: Candidates, claim: int) -> _Call:
+    def _all(self, number: int, candidates: Candidates, claim: int) -> Call:
         """Take every device of mode All, then search the next slot."""
         devices = candidates.everything or ()
         done: list[int] = []

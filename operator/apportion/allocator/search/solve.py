@@ -71,10 +71,9 @@ def _slices(
         return NOTHING if view.invalid is None else BROKEN
     if not first or (strategy.scans and not search.exact_order):
         search, picks = yield from _with_earliest_alternatives(search, rows, picks, strategy, first)
-    if steps - search.steps_left > SLICE:
-        # A ladder compares sets of devices, which takes some hundredths of a second.
+    if steps - search.work_left > SLICE:
         yield
-    return strategy.finish(search, _ranks(query, picks), picks)
+    return (yield from strategy.finish(search, _ranks(query, picks), picks))
 
 
 def _any_order(

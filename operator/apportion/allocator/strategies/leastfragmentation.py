@@ -196,7 +196,7 @@ class LeastFragmentation(Scorer):
             for pick in former.picks:
                 search.taken |= 1 << pick.device
                 search.picks.append(pick)
-            return self.finish(search, former.ranks, former.picks)
+            return self.rated(search, former.ranks, former.picks)
         outcome = solve(view, query, self, selectors, budget)
         if isinstance(outcome, Solved | Unsolved) and _is_price_free(view, query, selectors):
             keeper.price_free[query] = outcome
