@@ -163,6 +163,7 @@ def _ladder(query: Query, terms: Terms) -> Ladder | None:
 
 def _decision(choice: NodeChoice, share_ids: ShareIds) -> Decision | None:
     found = choice.best()
+    choice.ranking.decided(choice.state.moment)
     if found is None:
         return None
     name, solved = found
@@ -185,4 +186,5 @@ def _ranking(
         if reuse:
             cache.keep(query, strategy, found, variant)
     found.query = query
+    found.begin(state.moment)
     return found

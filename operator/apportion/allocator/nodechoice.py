@@ -18,7 +18,7 @@ from apportion.allocator.nodesteps import NodeSteps
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import LEAST_STEPS, SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
-from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
+from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
 from apportion.allocator.search.searchbudget import SearchBudget
 from apportion.allocator.search.solve import solve
@@ -259,7 +259,7 @@ class NodeChoice(NodeSteps):
         verdict: Verdict = "none"
         # By identity: comparing thousands of outcomes by value would take longer than the rest.
         verdicts = set(map(id, outcomes.values()))
-        if id(EXHAUSTED) in verdicts:
+        if not verdicts.isdisjoint([id(EXHAUSTED), id(CUT_SHORT)]):
             verdict = "budget"
         elif id(BROKEN) in verdicts:
             verdict = "node"

@@ -13,7 +13,7 @@ from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.outcome import Outcome, Solved
+from apportion.allocator.search.outcome import CUT_SHORT, Outcome, Solved
 from apportion.allocator.search.searchbudget import SearchBudget
 from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
@@ -75,7 +75,7 @@ class NodeOutcomes:
             return _outcome(ranking, query, view, state.selectors, node_state, self.pauses)
         key = observable, view.holdings
         found = ranking.observed.get(key)
-        if found is None:
+        if found is None or (found is CUT_SHORT and ranking.gives_all_steps):
             found = _outcome(ranking, query, view, state.selectors, node_state, self.pauses)
             # An error names the node's own device.
             if not isinstance(found, NodeError):
@@ -111,6 +111,8 @@ class NodeOutcomes:
                 matched = view.matched(query, selectors)
             key = None if matched is None else (state_of(name), matched)
             found = observed.get(key) if key is not None else None
+            if found is CUT_SHORT:
+                found = ranking.known(found)
             if found is None or (searched and not has_picks(found)):
                 estimate = None if searched else scorer.estimate(view, query, selectors)
                 found = estimate or solve(name)
@@ -151,7 +153,7 @@ class NodeOutcomes:
             current = ranking.current(name) if isinstance(ranking, RankedNodes) else None
             return current if current is not None and has_picks(current) else self.solve(name)
         node_state = self.node_states.of(name)
-        found = ranking.searched.get(node_state)
+        found = ranking.known(ranking.searched.get(node_state))
         if found is None:
             found = self.solve(name)
             # An error names the node's own device.
@@ -216,7 +218,7 @@ class NodeOutcomes:
         if not ranking.shared or not self.reuse:
             return self.solve(name, prefer, excluded)
         key = self.special_key(name, prefer, excluded)
-        found = ranking.special.get(key)
+        found = ranking.known(ranking.special.get(key))
         if found is None:
             found = self.solve(name, prefer, excluded)
             # An error names the node's own device.

@@ -37,7 +37,7 @@ class NodeSteps(NodeOutcomes):
         if isinstance(ranking, RankedStates) and names is None:
             return ranking.advance(self.by_state())
         for name in names or ():
-            if self.node_states.of(name) not in ranking.searched:
+            if ranking.known(ranking.searched.get(self.node_states.of(name))) is None:
                 return not isinstance(self.searched(name), NodeError)
         return False
 
@@ -47,7 +47,8 @@ class NodeSteps(NodeOutcomes):
         ranking.catch_up(self.solve)
         for name in sorted(self.names()):
             if name in own:
-                found = ranking.special.get(self.special_key(name, *own[name])) if ranking.shared else None
+                key = self.special_key(name, *own[name])
+                found = ranking.known(ranking.special.get(key)) if ranking.shared else None
             else:
                 found = ranking.outcome(name)
                 if found is None:
@@ -65,7 +66,8 @@ class NodeSteps(NodeOutcomes):
         if not self.ranking.shared or name not in self.state.names():
             return False
         prefer, excluded = self.own(name, devices)
-        if not (prefer or excluded) or self.special_key(name, prefer, excluded) in self.ranking.special:
+        key = self.special_key(name, prefer, excluded)
+        if not (prefer or excluded) or self.ranking.known(self.ranking.special.get(key)) is not None:
             return False
         self.solve_special(name, prefer, excluded)
         return True

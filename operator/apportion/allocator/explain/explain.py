@@ -11,7 +11,7 @@ from apportion.allocator.explain.diagnosis import STAGES, Diagnosis, diagnose
 from apportion.allocator.explain.explanation import Explanation, NodeGroup, RequestReport, Step
 from apportion.allocator.explain.nearestmiss import nearest_miss
 from apportion.allocator.rules.query import NamedQuery, NodeError
-from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
+from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.state import State
 
 EXAMINED = 128
@@ -113,7 +113,7 @@ def _diagnose(state: State, named: NamedQuery, name: str, outcome: Outcome) -> D
             message=str(outcome.as_broken_input(named.names)),
             progress=(len(STAGES), 0),
         )
-    if outcome is EXHAUSTED:
+    if outcome is EXHAUSTED or outcome is CUT_SHORT:
         return Diagnosis("budget", message="the search gave up within its steps", progress=(len(STAGES), 0))
     found = diagnose(state, named, view)
     if outcome is BROKEN and view.invalid is not None and found.kind in {"nothing", "selector"}:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from apportion.allocator.changelog import NodeLog
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import NOTHING, Outcome, Score, Solved
+from apportion.allocator.search.outcome import CUT_SHORT, NOTHING, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
@@ -31,6 +31,8 @@ class RankedNodes(Ranking):
         self._outcomes: dict[str, Outcome] = {}
         self._stamps: dict[str, int] = {}
         """The stamp of each node's current heap entry; its other entries are out of date."""
+        self._cut_short: dict[str, None] = {}
+        """Nodes whose search was cut short."""
         self._behind: dict[str, None] = {}
         """Nodes whose outcomes were dropped, and are to be renewed."""
         self._has_caught_up = False
@@ -46,8 +48,8 @@ class RankedNodes(Ranking):
         known = self._log.names()
         while names is None and self._behind and (name := next(iter(self._behind))) not in known:
             del self._behind[name]
-        for name in self._behind if names is None else names:
-            if name in self._behind and name in known:
+        for name in [*self._cut_short, *self._behind] if names is None else names:
+            if name in known and self._is_behind(name):
                 self.learn(name, answer(name))
                 return True
         return False
@@ -57,10 +59,14 @@ class RankedNodes(Ranking):
         self._read_log()
         self._has_caught_up = True
         names = self._log.names()
-        for name in list(self._behind) if self.scorer.scans else ():
-            if name in names:
+        for name in [*self._cut_short, *self._behind] if self.scorer.scans else ():
+            if name in names and self._is_behind(name):
                 self.learn(name, answer(name))
         self._behind.clear()
+        self._cut_short = {name: None for name in self._cut_short if name in names}
+
+    def _is_behind(self, name: str) -> bool:
+        return name in self._behind or self.known(self._outcomes.get(name)) is None
 
     def _read_log(self) -> None:
         """Drop the outcomes of the nodes that changed."""
@@ -79,6 +85,10 @@ class RankedNodes(Ranking):
         """Keep the outcome of a node."""
         self._outcomes[name] = outcome
         self._behind.pop(name, None)
+        if outcome is CUT_SHORT:
+            self._cut_short[name] = None
+        elif self._cut_short:
+            self._cut_short.pop(name, None)
         if not isinstance(outcome, Solved):
             self._stamps.pop(name, None)
             self.ordinary &= outcome is NOTHING
@@ -96,12 +106,12 @@ class RankedNodes(Ranking):
 
     def outcome(self, name: str) -> Outcome | None:
         """Return the kept outcome of a node; None if it changed since."""
-        return self._outcomes.get(name)
+        return self.known(self._outcomes.get(name))
 
     def current(self, name: str) -> Outcome | None:
         """Return the kept outcome of a node also before the ranking has caught up; None if it changed since."""
         self._read_log()
-        return self._outcomes.get(name)
+        return self.known(self._outcomes.get(name))
 
     def _top(self, heap: list[Entry]) -> Entry | None:
         while heap:

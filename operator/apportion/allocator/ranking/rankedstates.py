@@ -10,7 +10,7 @@ from typing import TypeAlias
 from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.ranking.ranking import Answer, Ranking, sort_key
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import NOTHING, Outcome, Score, Solved
+from apportion.allocator.search.outcome import CUT_SHORT, NOTHING, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, NodeState, Solved]
@@ -36,6 +36,8 @@ class RankedStates(Ranking):
         super().__init__(scorer, query, MOST_OBSERVED)
         self._node_states = node_states
         self._outcomes: dict[NodeState, Outcome] = {}
+        self._cut_short: dict[NodeState, None] = {}
+        """States whose search was cut short."""
         self._queued: dict[NodeState, str] = {}
         """The node name of each state's current heap entry; its other entries are out of date."""
 
@@ -46,8 +48,8 @@ class RankedStates(Ranking):
     def advance(self, answer: Answer) -> bool:
         """Compute one of the outcomes that `catch_up` would compute; False: it would compute none."""
         _, fresh = self._node_states.log.since(self._cursor)
-        for state in self._node_states.all() if fresh is None else fresh:
-            if state.nodes and state not in self._outcomes:
+        for state in (*self._cut_short, *(self._node_states.all() if fresh is None else fresh)):
+            if state.nodes and self.known(self._outcomes.get(state)) is None:
                 self._outcomes[state] = answer(state.first())
                 return True
         return False
@@ -62,18 +64,20 @@ class RankedStates(Ranking):
         if len(self._outcomes) > LEAST + 2 * len(node_states):
             self._forget_empty()
         outcomes, scans = self._outcomes, self.scorer.scans
-        for state in fresh:
+        for state in [*self._cut_short, *fresh] if self._cut_short else fresh:
             if not state.nodes:
                 continue
             outcome = outcomes.get(state)
-            if outcome is None:
+            if outcome is None or (outcome is CUT_SHORT and self.gives_all_steps):
                 if not scans:
                     continue
                 outcome = outcomes[state] = answer(state.first())
             if isinstance(outcome, Solved):
                 self._queue(state, outcome)
             elif outcome is not NOTHING:
-                self.ordinary = False
+                self._learn(state, outcome)
+        if self._cut_short:
+            self._cut_short = {state: None for state in self._cut_short if outcomes.get(state) is CUT_SHORT}
         self._cursor = end
 
     def learn(self, name: str, outcome: Outcome) -> None:
@@ -97,7 +101,7 @@ class RankedStates(Ranking):
 
     def outcome(self, name: str) -> Outcome | None:
         """Return the kept outcome of the node's state."""
-        return self._outcomes.get(self._node_states.of(name))
+        return self.known(self._outcomes.get(self._node_states.of(name)))
 
     def first(self, allowed: Callable[[str], bool]) -> tuple[str, Solved] | None:
         """Return the best of the nodes that are allowed, if any can serve."""
@@ -106,6 +110,7 @@ class RankedStates(Ranking):
 
     def _forget_empty(self) -> None:
         self._outcomes = {state: kept for state, kept in self._outcomes.items() if state.nodes}
+        self._cut_short = {state: None for state in self._cut_short if state.nodes}
 
     def _learn(self, state: NodeState, outcome: Outcome) -> None:
         self._outcomes[state] = outcome
@@ -113,6 +118,8 @@ class RankedStates(Ranking):
             self._queue(state, outcome)
         elif outcome is not NOTHING:
             self.ordinary = False
+        if outcome is CUT_SHORT:
+            self._cut_short[state] = None
 
     def _first(self, heap: list[Entry], allowed: Callable[[str], bool]) -> tuple[str, Solved] | None:
         best: tuple[str, Solved] | None = None

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import EXHAUSTED, Contention, Outcome, Score, Solved
+from apportion.allocator.search.outcome import CUT_SHORT, EXHAUSTED, Contention, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.searchbudget import STEPS, PausedSearch, SearchBudget
 
@@ -43,8 +43,12 @@ class Ranking(ABC):
         self.strategy = scorer.strategy
         self.query = query
         """One of those that share the ranking, whose outcomes it has."""
-        self._exhausted = 0
-        """Searches that have used up their steps."""
+        self._exhausted = 0.0
+        """Searches that have used up their steps, as far as they are not forgotten."""
+        self._former = 0.0
+        """What that was when the last decision began."""
+        self._decided: object = None
+        """The moment of the state at the last decision; None: the one that has begun was not made."""
         self._paused = PausedSearch()
         self.observed: Memo[object, Outcome] = Memo(most_observed)
         """Outcomes by everything that the query can observe on a node."""
@@ -80,12 +84,40 @@ class Ranking(ABC):
         that were dropped count, too: where all nodes change all the time, the next ones end nevertheless.
         """
         given_up = self._exhausted + self._paused.given_up
-        return SearchBudget(max(STEPS // (1 + given_up) ** 2, LEAST_STEPS), self._paused, pauses)
+        steps = int(STEPS / (1 + given_up) ** 2) if given_up else STEPS
+        return SearchBudget(max(steps, LEAST_STEPS), self._paused, pauses)
+
+    @property
+    def gives_all_steps(self) -> bool:
+        """Whether the next search of a node may do all steps."""
+        return not self._exhausted and not self._paused.given_up
 
     def counted(self, outcome: Outcome) -> Outcome:
         """Count an outcome for which the steps were used up, and return it."""
-        self._exhausted += outcome is EXHAUSTED
+        self._exhausted += outcome is EXHAUSTED or outcome is CUT_SHORT
         return outcome
+
+    def begin(self, moment: object) -> None:
+        """Begin with the searches for a decision, where the one before was made at another moment of the state.
+
+        Half of the searches that have used up their steps are forgotten then; all of them, if the decision before had none. At the same moment the
+        answer stays the same.
+        """
+        if self._decided in (None, moment):
+            return
+        had_some = self._exhausted > self._former
+        self._exhausted = self._exhausted / 2 if had_some else 0.0
+        self._paused.dropped = self._paused.dropped // 2 if had_some else 0
+        self._former, self._decided = self._exhausted, None
+
+    def decided(self, moment: object) -> None:
+        """Learn that a decision is made at this moment of the state."""
+        if not self.gives_all_steps:
+            self._decided = moment
+
+    def known(self, outcome: Outcome | None) -> Outcome | None:
+        """Return an outcome that was kept; None where the search was cut short, and may do all steps now."""
+        return None if outcome is CUT_SHORT and self.gives_all_steps else outcome
 
     @abstractmethod
     def catch_up(self, answer: Answer) -> None:

@@ -32,6 +32,8 @@ class Unsolved:
     """No solution. `none`: there is none; `node`: there is none, and a pool of the node is invalid; `budget`: steps used up."""
 
     why: Literal["none", "node", "budget"]
+    cut_short: bool = False
+    """Whether the search had fewer steps than one may have."""
 
 
 Outcome: TypeAlias = Solved | Unsolved | NodeError
@@ -39,3 +41,5 @@ Outcome: TypeAlias = Solved | Unsolved | NodeError
 NOTHING = Unsolved("none")
 BROKEN = Unsolved("node")
 EXHAUSTED = Unsolved("budget")
+CUT_SHORT = Unsolved("budget", cut_short=True)
+"""Others had used up steps before: it holds only as long as a search would have no more."""

@@ -10,10 +10,10 @@ from apportion.allocator.rules.query import NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates, candidate_slots
 from apportion.allocator.search.leastchoice import LeastChoice
-from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
+from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.search.partial import OutOfBudget, Pick
 from apportion.allocator.search.search import Search, SearchStrategy
-from apportion.allocator.search.searchbudget import FULL, SLICE, Paused, SearchBudget
+from apportion.allocator.search.searchbudget import FULL, SLICE, STEPS, Paused, SearchBudget
 
 TOGETHER = 4
 """Requests for whose earlier alternatives a search is made without a pause: each takes some thousandths of a second."""
@@ -66,7 +66,7 @@ def _slices(
     except NodeError as error:
         return error
     except OutOfBudget:
-        return EXHAUSTED
+        return EXHAUSTED if steps >= STEPS else CUT_SHORT
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
     if not first or (strategy.scans and not search.exact_order):

@@ -21,7 +21,7 @@ from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.rules.query import Alternative, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved, Unsolved
+from apportion.allocator.search.outcome import CUT_SHORT, Contention, Outcome, Score, Solved, Unsolved
 from apportion.allocator.search.scorer import OutcomeKeeper, Scorer
 from apportion.allocator.search.search import Pick, Search
 from apportion.allocator.search.searchbudget import FULL, SearchBudget
@@ -198,7 +198,8 @@ class LeastFragmentation(Scorer):
                 search.picks.append(pick)
             return self.rated(search, former.ranks, former.picks)
         outcome = solve(view, query, self, selectors, budget)
-        if isinstance(outcome, Solved | Unsolved) and _is_price_free(view, query, selectors):
+        kept = isinstance(outcome, Solved | Unsolved) and outcome is not CUT_SHORT
+        if kept and _is_price_free(view, query, selectors):
             keeper.price_free[query] = outcome
         return outcome
 
