@@ -55,7 +55,7 @@ class BranchAndBound(Search):
         self._best_picks: tuple[Pick, ...] = ()
         self._bonus = 0
         self._even = any(rung.even for rung in ladder.rungs)
-        self._interchange = Interchangeability(self)
+        self._interchange = Interchangeability(self, shared_apart=True)
         relevant = 0
         for row in self._rows:
             relevant |= row.mask

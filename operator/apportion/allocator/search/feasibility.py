@@ -4,10 +4,12 @@ In: a search. Out: False only if no assignment of its remaining slots exists. Sl
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from apportion.allocator.bits import bits
 from apportion.allocator.rules.attributes import AttributeValue
+from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.constraints import ConstraintState
 from apportion.allocator.search.partial import PartialSolution
@@ -29,6 +31,8 @@ class CountedRequest:
     """Constraints that cover all their alternatives."""
     shared: bool
     """Whether their devices may serve other slots too (shares, admin access)."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What they may take of a device to share, if each takes some of one."""
 
     @property
     def total(self) -> int:
@@ -59,6 +63,7 @@ class Feasibility:
         self.looked = 0
         """How many masks all comparisons have looked at."""
         known: dict[object, int] = {}
+        shareable = search.view.shareable
         for slot, row in zip(search.query.slots, search.candidate_rows, strict=True):
             if any(candidates.everything is not None for candidates in row):
                 self._numbers.append(None)
@@ -72,6 +77,7 @@ class Feasibility:
                         candidates.count,
                         candidates.alternative.admin,
                         candidates.alternative.constraints,
+                        candidates.alternative.capacity if candidates.mask & shareable else (),
                     )
                     for candidates in row
                 ],
@@ -93,7 +99,7 @@ class Feasibility:
         if requests is None:
             return False
         self.looked += self._looks(requests)
-        return self._enough(requests) and self._agreeing(requests, narrow=narrow)
+        return self._enough(requests) and self._has_room(requests) and self._agreeing(requests, narrow=narrow)
 
     def _looks(self, requests: Sequence[CountedRequest]) -> int:
         """Return how many masks `_enough` looks at."""
@@ -105,13 +111,17 @@ class Feasibility:
         """Return what the slots need; None where one of them has too few devices."""
         search, shareable = self._search, self._search.view.shareable
         requests: list[CountedRequest] = []
+        takes: tuple[Alternative, ...]
         if current is not None:
             candidates, left, allowed = current
             if left:
                 mask = search.open(candidates, search.query.slots[number].claim) & allowed
                 alternative = candidates.alternative
                 shared = alternative.admin or bool(mask & shareable)
-                requests.append(CountedRequest(mask, left, 1, frozenset(alternative.constraints), shared))
+                takes = () if alternative.admin or mask & ~shareable else (alternative,)
+                requests.append(
+                    CountedRequest(mask, left, 1, frozenset(alternative.constraints), shared, takes)
+                )
             number += 1
         for alternatives, slots in self._slots_from(number):
             claim, union, count, admin = alternatives.claim, 0, 0, False
@@ -127,9 +137,11 @@ class Feasibility:
             self.looked += LOOKS_TO_OPEN * len(alternatives.row)
             if constraints is None:
                 return None
-            requests.append(
-                CountedRequest(union, count, slots, constraints, admin or bool(union & shareable))
+            takes = (
+                () if admin or union & ~shareable else tuple([each.alternative for each in alternatives.row])
             )
+            shared = admin or bool(union & shareable)
+            requests.append(CountedRequest(union, count, slots, constraints, shared, takes))
         return requests
 
     def _slots_from(self, number: int) -> tuple[tuple[_Alternatives, int], ...]:
@@ -200,6 +212,43 @@ class Feasibility:
             if needed > self._room(mask):
                 return False
         return True
+
+    def _has_room(self, requests: Sequence[CountedRequest]) -> bool:
+        """Say whether the devices to share have room for so many shares, if each took as little as the smallest."""
+        shares = [request for request in requests if request.alternatives]
+        needed, union = sum([request.total for request in shares]), 0
+        for request in shares:
+            union |= request.mask
+        if needed <= union.bit_count():
+            return True
+        alternatives = {
+            alternative.capacity: alternative for request in shares for alternative in request.alternatives
+        }
+        self.looked += LOOKS_TO_OPEN * len(alternatives) * union.bit_count()
+        for index in bits(union):
+            needed -= self._most_shares(index, alternatives.values(), needed)
+            if needed <= 0:
+                return True
+        return False
+
+    def _most_shares(self, index: int, alternatives: Iterable[Alternative], enough: int) -> int:
+        """Return an upper bound of how many shares a device has left for these alternatives; `enough`, if nothing bounds it."""
+        view = self._search.view
+        least: dict[str, int] = {}
+        for alternative in alternatives:
+            taken = view.charge(index, alternative)
+            for name, amount in taken.items() if isinstance(taken, dict) else ():
+                least[name] = min(least.get(name, amount.nano), amount.nano)
+        held, used = view.used.get(index, {}), self._search.shares.get(index, {})
+        capacity = view.devices[index].capacity
+        return min(
+            [
+                (capacity[name].value.nano - held.get(name, 0) - used.get(name, 0)) // amount
+                for name, amount in least.items()
+                if amount > 0
+            ],
+            default=enough,
+        )
 
     def _room(self, mask: int) -> int:
         """Return an upper bound of how many devices of the mask can be taken together."""

@@ -1,8 +1,8 @@
 """LeastChoice: a query whose requests are searched in another order, those with the least choice first.
 
 In: a query and its candidates on a node. Out: devices for its requests, or the proof that there are none. A search in the requests' own order tries
-each way to serve the first ones before it finds out that none leaves enough for a later one: with shares of eight cards, which are not
-interchangeable, more ways than there are steps. It is for the verdict that the order does not matter; upstream's first solution is another one.
+each way to serve the first ones before it finds out that none leaves enough for a later one: with shares of eight cards that differ,
+more ways than there are steps. Of requests with equal choice the largest shares are first, for small ones fill what these leave. It is for the verdict that the order does not matter; upstream's first solution is another one.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -24,7 +24,7 @@ class LeastChoice:
     """The number of each slot of the query."""
 
     @classmethod
-    def of(cls, query: Query, rows: Sequence[Sequence[Candidates]]) -> Self | None:
+    def of(cls, view: NodeView, query: Query, rows: Sequence[Sequence[Candidates]]) -> Self | None:
         """Return the order; None where it is the query's own, or may change the verdict.
 
         An error ends a search where it is met. Admin access keeps later claims from a device, and not earlier ones: the order of claims stays then.
@@ -33,9 +33,13 @@ class LeastChoice:
             return None
         by_claim = any(one.admin for one in query.alternatives)
 
-        def choice(number: int) -> tuple[int, int]:
+        several = view.shareable and len({one.capacity for one in query.alternatives}) > 1
+
+        def choice(number: int) -> tuple[int, int, float]:
+            row = rows[number]
             claim = query.slots[number].claim if by_claim else 0
-            return claim, max([one.mask.bit_count() - one.count for one in rows[number]])
+            part = min([_part(view, one) for one in row]) if several else 0
+            return claim, max([one.mask.bit_count() - one.count for one in row]), -part
 
         found = tuple(sorted(range(len(rows)), key=choice))
         return cls(found) if found != tuple(range(len(rows))) else None
@@ -67,3 +71,18 @@ class LeastChoice:
         found = [[replace(rows[slot][number], mask=mask)] for (slot, number), mask in sorted(chosen.items())]
         own = Search(view, query, found, strategy, steps=search.steps_left + len(picks), prefer=search.prefer)
         return own, (yield from own.slices())
+
+
+def _part(view: NodeView, candidates: Candidates) -> float:
+    """Return the part of its first device to share that an alternative takes, of the capacity of which it takes most."""
+    mask = candidates.mask & view.shareable
+    if not mask:
+        return 0
+    index = (mask & -mask).bit_length() - 1
+    taken, capacity = view.charge(index, candidates.alternative), view.devices[index].capacity
+    parts = [
+        amount.nano / capacity[name].value.nano
+        for name, amount in (taken.items() if isinstance(taken, dict) else ())
+        if amount.nano
+    ]
+    return max(parts, default=0)

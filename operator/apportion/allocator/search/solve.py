@@ -88,7 +88,7 @@ def _any_order(
 
     In the order of the slots; where half of the steps do not suffice, with the other half in that of the slots with the least choice.
     """
-    other = LeastChoice.of(query, rows)
+    other = LeastChoice.of(view, query, rows)
     own = steps - steps // 2 if other is not None else steps
     search = Search(view, query, rows, strategy, steps=own, prefer=prefer)
     try:
