@@ -67,5 +67,10 @@ class SearchBudget(NamedTuple):
     pauses: bool = False
     """Whether it pauses after a slice, with `Paused`; else it goes on to its end."""
 
+    @property
+    def cuts_short(self) -> bool:
+        """Whether other searches of a ranking left it fewer steps than one may have."""
+        return self.paused is not None and self.steps < STEPS
+
 
 FULL = SearchBudget()

@@ -13,7 +13,7 @@ from apportion.allocator.search.leastchoice import LeastChoice
 from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.search.partial import OutOfBudget, Pick
 from apportion.allocator.search.search import Search, SearchStrategy
-from apportion.allocator.search.searchbudget import FULL, SLICE, STEPS, Paused, SearchBudget
+from apportion.allocator.search.searchbudget import FULL, SLICE, Paused, SearchBudget
 
 TOGETHER = 4
 """Requests for whose earlier alternatives a search is made without a pause: each takes some thousandths of a second."""
@@ -37,7 +37,7 @@ def solve(
         slices = paused.take(key)
     goes_on = slices is not None
     if slices is None:
-        slices = _slices(view, query, strategy, selectors, budget.steps, prefer, excluded)
+        slices = _slices(view, query, strategy, selectors, budget, prefer, excluded)
     while True:
         try:
             next(slices)
@@ -56,22 +56,22 @@ def _slices(
     query: Query,
     strategy: SearchStrategy,
     selectors: SelectorLookup,
-    steps: int,
+    budget: SearchBudget,
     prefer: Mapping[int, int] | None,
     excluded: int,
 ) -> Generator[None, None, Outcome]:
     try:
         rows = yield from candidate_slots(view, query, selectors, excluded)
-        search, picks, first = yield from _any_order(view, query, rows, strategy, steps, prefer)
+        search, picks, first = yield from _any_order(view, query, rows, strategy, budget.steps, prefer)
     except NodeError as error:
         return error
     except OutOfBudget:
-        return EXHAUSTED if steps >= STEPS else CUT_SHORT
+        return CUT_SHORT if budget.cuts_short else EXHAUSTED
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
     if not first or (strategy.scans and not search.exact_order):
         search, picks = yield from _with_earliest_alternatives(search, rows, picks, strategy, first)
-    if steps - search.work_left > SLICE:
+    if budget.steps - search.work_left > SLICE:
         yield
     return (yield from strategy.finish(search, _ranks(query, picks), picks))
 
