@@ -50,6 +50,16 @@ def test_a_time_zone_counts_also_when_its_clock_changes() -> None:
     assert second - first > timedelta(hours=23)
 
 
+@pytest.mark.parametrize("expression", ["0 * * * *", "*/30 * * * *"])
+def test_a_window_of_every_hour_opens_also_in_the_hour_that_comes_twice(expression: str) -> None:
+    """In Berlin two o'clock comes twice on 25 October 2026: at 00:00 and at 01:00 UTC."""
+    before = datetime(2026, 10, 25, 0, 45, tzinfo=UTC)
+    found = schedule(expression, before, timeZone="Europe/Berlin", window="10m")
+    opens = datetime(2026, 10, 25, 1, tzinfo=UTC)
+    assert found.after(before) == opens
+    assert found.opened(opens) == found.opened(opens + timedelta(minutes=9)) == opens
+
+
 @pytest.mark.parametrize(
     ("expression", "more", "field"),
     [

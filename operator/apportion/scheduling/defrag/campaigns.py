@@ -7,7 +7,7 @@ one that goes on: it holds the places again before its first pass, and asks for 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -200,7 +200,8 @@ class Campaigns:
                 await self._end("PlaceLost", f"{move.pod} could not have its new place, and has its old one")
                 return
         since = move.since or campaign.began
-        if self._now() - since > policy.spec.move_timeout:
+        # A clock that was ahead may have written a time to come.
+        if abs(self._now() - since) > policy.spec.move_timeout:
             waited = f"{policy.spec.move_timeout.total_seconds():.0f} s after the eviction of {move.pod}"
             await self._end(
                 "NoSuccessor",
@@ -216,7 +217,8 @@ class Campaigns:
         edited = campaign.generation not in {None, present.metadata.generation} or present.spec != policy.spec
         if edited or present.spec.mode is not DefragMode.EVICT:
             return "PolicyChanged", "spec was changed"
-        if self._now() >= campaign.closes:
+        # A window that is open for longer than its length was opened by a clock that was ahead.
+        if not timedelta() < campaign.closes - self._now() <= present.spec.window:
             return "WindowClosed", "the window has closed; the moves that are left are not made"
         return None
 

@@ -52,8 +52,9 @@ class Schedule:
     def opened(self, now: datetime) -> datetime | None:
         """Return when the window opened that is open now, the last one of several; None: none is open."""
         # The last time before a moment is looked for, and a window that opens now is open.
-        moment = now.astimezone(self.zone).replace(microsecond=0) + timedelta(seconds=1)
-        found = next(CronSim(self.expression, moment, reverse=True), None)
+        # The second is added in UTC: in a zone whose clock is put back it would be one of the first of two equal hours.
+        moment = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
+        found = next(CronSim(self.expression, moment.astimezone(self.zone), reverse=True), None)
         return found.astimezone(UTC) if found is not None and now - found < self.window else None
 
     def after(self, now: datetime) -> datetime | None:
