@@ -51,6 +51,16 @@ def test_claims_of_a_pod_have_names_of_their_own(tmp_path: Path, length: int) ->
     assert {each["resourceClaimTemplateName"] for each in inside["resourceClaims"]} == expressions.keys()
 
 
+def test_a_claim_that_the_pod_has_already_keeps_its_name_alone(tmp_path: Path) -> None:
+    """The API server refuses two claims of one name in a pod."""
+    own = [{"name": "main-gpu", "resourceClaimTemplateName": "own"}]
+    given = workload("Deployment", "trains", spec(container(gpu="1"), resourceClaims=own))
+    *_, patched = yaml.safe_load_all(ask(tmp_path, given, output="yaml").stdout)
+    inside = patched["spec"]["template"]["spec"]
+    assert [each["name"] for each in inside["resourceClaims"]] == ["main-gpu", "main-gpu-2"]
+    assert inside["containers"][0]["resources"]["claims"] == [{"name": "main-gpu-2"}]
+
+
 def test_who_holds_what_a_workload_asks_for_is_a_name(tmp_path: Path) -> None:
     """A claim of the cluster, and a workload that was placed before; not the UID by which the allocator knows a claim."""
     uid = "b2dc8446-0f3e-4f6a-9f0e-3d2c1b0a9e8d"

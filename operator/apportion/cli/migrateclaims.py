@@ -96,6 +96,7 @@ class Plan:
     def patched_spec(self) -> dict[str, Any]:
         """Return the pod's spec with claims in place of resources."""
         spec: dict[str, Any] = copy.deepcopy(dict(self.workload.pod["spec"]))
+        spec.pop("nodeName", None)  # where a bare pod runs now; made with a node it would have no gate
         moved = [ask for ask in self.asks if ask.device_class]
         for ask in self.claims:
             entry = {"name": ask.claim, "resourceClaimTemplateName": self.template_name(ask)}
@@ -121,10 +122,12 @@ def plan(workload: Workload, classes: Mapping[str, str]) -> Plan | None:
         raise BrokenInput(f"{workload.key}: {error.reason}", field=error.field) from None
     if not asks:
         return None
-    blocked = tuple(
+    blocked = [
         f"container {each.container}: {each.resource}: {each.note}" for each in asks if not each.device_class
-    )
-    return Plan(workload, asks, blocked)
+    ]
+    if workload.path and workload.pod["spec"].get("nodeName"):
+        blocked.append("spec.nodeName: nobody allocates for pods that are made with a node; use nodeSelector")
+    return Plan(workload, asks, tuple(blocked))
 
 
 def with_own_templates(plans: Sequence[Plan]) -> list[Plan]:
@@ -169,7 +172,7 @@ def to_apply(plans: Iterable[Plan]) -> Iterator[Json]:
 def _asks(workload: Workload, classes: Mapping[str, str]) -> Iterator[Ask]:
     spec = reading.table(workload.pod, "spec")
     own: list[Ask] = []
-    taken: set[str] = set()
+    taken = {reading.text(row, "name", at=at) for at, row in reading.rows(spec, "resourceClaims", at="spec")}
     for at, container in reading.rows(spec, "containers", at="spec"):
         own += _of(container, at, classes, taken)
     for at, container in reading.rows(spec, "initContainers", at="spec"):

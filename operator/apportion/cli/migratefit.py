@@ -108,7 +108,7 @@ class Rehearsal:
         """Return the nodes that could take the pod beside its devices, and how many each reason rules out."""
         found, reasons = set(), Counter[str]()
         for node in self.snapshot.nodes.values():
-            reason = _against(node, pod) or self._short(node, pod)
+            reason = against(node, pod) or self._short(node, pod)
             if reason:
                 reasons[reason] += 1
             else:
@@ -144,10 +144,3 @@ class Rehearsal:
             # As the API server does when it stores a pod.
             asked["requests"] = {**asked.get("limits", {}), **asked.get("requests", {})}
         return Pod.from_json({"metadata": {"name": plan.workload.name}, "spec": spec})
-
-
-def _against(node: Node, pod: Pod) -> str:
-    """Return why a node can never take the pod; empty when it could."""
-    if pod.node not in (None, node.name):
-        return f"spec.nodeName is {pod.node}"
-    return against(node, pod) or ""
