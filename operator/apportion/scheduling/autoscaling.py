@@ -18,7 +18,9 @@ from apportion.api.policy import Autoscale
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.emptynodes import EmptyNodes, Shape
-from apportion.scheduling.groups import PodGroupState, group_of
+from apportion.scheduling.groups import group_of
+from apportion.scheduling.shownpods import ShownPods
+from apportion.scheduling.unanswered import Unanswered
 from apportion.scheduling.waiting import WaitingDemand, ready
 
 PATIENCE = 10.0
@@ -27,8 +29,8 @@ _REPEATED = 10.0
 """Seconds after which all is asked anew, if nodes or slices changed."""
 _AT_ONCE = 64
 """Demands that are looked at in one pass."""
-_ANSWERED = 10.0
-"""Seconds after which a pod is shown, or hidden, once more if it does not look so."""
+_LONGEST = 0.1
+"""Seconds after which a look begins no further question: each walks through all nodes, and a tenant may have thousands of shapes."""
 NOTHING_FITS = (
     "no node of the cluster could serve this pod even if everything were free: autoscalers see it as unschedulable; when a node with such"
     " devices comes, it gets them"
@@ -72,12 +74,10 @@ class Autoscaling:
         """By key of a demand."""
         self._nowhere: set[Shape] = set()
         """Those that no node could serve, when it was asked last."""
-        self._said: dict[str, tuple[float, str]] = {}
-        """When a pod (UID) was found last, and with which reason, the longest ago first; until it looks so then, or a while later."""
+        self._pods = ShownPods(snapshot, clock)
         self._found: dict[str, tuple[Pod, str]] = {}
         """What `look` has found so far, as it returns it: where it is given up, the next one returns that, too."""
-        self._unanswered: dict[Shape, None] = {}
-        self._unanswered_groups: dict[_Group, None] = {}
+        self._unanswered, self._unanswered_groups = Unanswered[Shape](), Unanswered[_Group]()
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
         """When everything was asked last, and in which epoch of nodes and slices."""
         self._compared = float("-inf")
@@ -98,40 +98,61 @@ class Autoscaling:
     def look(self) -> Generator[None, None, dict[str, tuple[Pod, str]]]:
         """Return the pods that autoscalers are to see from now on, by UID, with the reason, and without one those that they are not to see any more.
 
-        Yields between nodes that are asked about.
+        Yields between nodes that are asked about. Asks for a part of a pass, of each namespace in turn; the next look goes on.
         """
-        now, found = self._clock(), self._found
-        found |= self._looked_at(now)
+        now = self._clock()
+        self._found |= self._looked_at(now)
         if now - self._compared >= _REPEATED:
             self._compared = now
             self._within_quota([each for row in (self._full, *self._alike.values()) for each in row.values()])
         at, epoch = self._asked
         if now - at >= _REPEATED and epoch != self._empty.epoch:
             self._asked = now, self._empty.epoch
-            self._unanswered.update(dict.fromkeys(self._alike))
-            self._unanswered_groups.update(dict.fromkeys(self._groups))
-        for shape in tuple(self._unanswered):
-            alike = self._alike.get(shape, {})
-            asked = [each for each in alike.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
-            served = (yield from self._empty.could_serve(asked[0], shape[0])) if asked else 1
-            if served is None:
-                self._put_off(asked)
-            else:
-                (self._nowhere.discard if served else self._nowhere.add)(shape)
-                found |= self._answer(asked, nowhere=not served)
-            self._unanswered.pop(shape, None)
-        for group in tuple(self._unanswered_groups):
-            asked = list(self._groups.get(group, {}).values())
-            if asked == self._within_quota(asked):
-                lack = yield from self._lack(group, asked)
-                if lack:
-                    found |= self._shown(asked, lack)
-                elif group not in self._young_of and not self._hopeless(asked):
-                    # One that is young was shown a moment ago, perhaps: what it says about the group is not known.
-                    found |= self._hidden(asked)
-            self._unanswered_groups.pop(group, None)
-        self._found = {}
-        return self._news(found)
+            firsts = ((shape, next(iter(alike.values()))) for shape, alike in self._alike.items())
+            self._unanswered.add((shape, first.claims[0].namespace) for shape, first in firsts)
+            self._unanswered_groups.add((group, group[0]) for group in self._groups)
+        while self.go_on:
+            if (shape := self._unanswered.turn()) is not None:
+                yield from self._ask(shape)
+            if (group := self._unanswered_groups.turn()) is not None:
+                yield from self._ask_together(group)
+            if self._clock() - now >= _LONGEST:
+                break
+        found, self._found = self._found, {}
+        return self._pods.news(found)
+
+    @property
+    def go_on(self) -> bool:
+        """Whether the next look goes on with what this one has not asked."""
+        return bool(self._unanswered or self._unanswered_groups)
+
+    def _ask(self, shape: Shape) -> Generator[None, None, None]:
+        """Ask about the demands of a shape."""
+        alike = self._alike.get(shape, {})
+        asked = [each for each in alike.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
+        served = (yield from self._empty.could_serve(asked[0], shape[0])) if asked else 1
+        if served is None:
+            self._put_off(asked)
+        else:
+            (self._nowhere.discard if served else self._nowhere.add)(shape)
+            self._found |= self._answer(asked, nowhere=not served)
+        self._unanswered.discard(shape)
+
+    def _ask_together(self, group: _Group) -> Generator[None, None, None]:
+        """Ask about a group, or first about a shape of its demands, so that its next turn knows more."""
+        asked = list(self._groups.get(group, {}).values())
+        shapes = (self._shapes[each.key] for each in asked)
+        if (shape := next((each for each in shapes if each in self._unanswered), None)) is not None:
+            yield from self._ask(shape)
+            return
+        if asked == self._within_quota(asked):
+            lack = yield from self._lack(group, asked)
+            if lack:
+                self._found |= self._shown(asked, lack)
+            elif group not in self._young_of and not self._hopeless(asked):
+                # One that is young was shown a moment ago, perhaps: what it says about the group is not known.
+                self._found |= self._hidden(asked)
+        self._unanswered_groups.discard(group)
 
     def _looked_at(self, now: float) -> dict[str, tuple[Pod, str]]:
         """Look for the first time at demands that have waited; returns what follows at once."""
@@ -164,32 +185,15 @@ class Autoscaling:
             return self._shown(self._within_quota(demands), NOTHING_FITS)
         return self._hidden(each for each in demands if not _groups_of(each))
 
-    def _news(self, found: dict[str, tuple[Pod, str]]) -> dict[str, tuple[Pod, str]]:
-        """Return those that are there as they were and do not look so yet, with those that still do not after a while."""
-        now, pods, news = self._clock(), self._snapshot.pods, dict[str, tuple[Pod, str]]()
-        due = [uid for uid, _ in takewhile(lambda row: now - row[1][0] >= _ANSWERED, self._said.items())]
-        said = {uid: why for uid, (pod, why) in found.items() if pods.get(uid) is pod}
-        for uid, why in [*((uid, self._said[uid][1]) for uid in due if uid not in said), *said.items()]:
-            self._said.pop(uid, None)
-            if (pod := pods.get(uid)) is None or GATE not in pod.gates:
-                continue
-            looks_so = pod.shown == bool(why)
-            if not looks_so:
-                news[uid] = pod, why
-            # What was written to show it may be carried out after it was to be hidden.
-            if not looks_so or (not why and uid in said):
-                self._said[uid] = now, why
-        return news
-
     def _put(self, demand: WaitingDemand, shape: Shape) -> None:
         """Remember what decides about a demand."""
         self._shapes[demand.key] = shape
         if shape not in self._alike:
-            self._unanswered[shape] = None
+            self._unanswered.add([(shape, demand.claims[0].namespace)])
         self._alike.setdefault(shape, {})[demand.key] = demand
         for group in _groups_of(demand):
             self._groups.setdefault(group, {})[demand.key] = demand
-            self._unanswered_groups[group] = None
+            self._unanswered_groups.add([(group, group[0])])
 
     def _drop(self, key: str) -> None:
         """Forget what decides about a demand."""
@@ -201,12 +205,12 @@ class Autoscaling:
         if not self._alike[shape]:
             del self._alike[shape]
             self._nowhere.discard(shape)
-            self._unanswered.pop(shape, None)
+            self._unanswered.discard(shape)
         for group in _groups_of(demand):
             del self._groups[group][key]
             if not self._groups[group]:
                 del self._groups[group]
-                self._unanswered_groups.pop(group, None)
+                self._unanswered_groups.discard(group)
 
     def _mode(self, demand: WaitingDemand) -> Autoscale:
         return self._snapshot.managed.policy(demand.claims[0]).queue.autoscale
@@ -240,7 +244,9 @@ class Autoscaling:
 
     def _lack(self, group: _Group, demands: Sequence[WaitingDemand]) -> Generator[None, None, str]:
         """Say what the nodes lack for a group though everything were free; empty: nothing, as far as one knows."""
-        state = self._state(group, demands)
+        if not demands or any(self._mode(each) is not Autoscale.WHEN_NOTHING_FITS for each in demands):
+            return ""
+        state = group_of(demands[0].members[group[1]], self._snapshot)
         if state is None or state.flaw:
             return ""
         waiting = {pod.uid for demand in demands for pod in demand.pods}
@@ -266,12 +272,6 @@ class Autoscaling:
             " free: autoscalers see its pods as unschedulable; when nodes with such devices come, they get them"
         )
 
-    def _state(self, group: _Group, demands: Sequence[WaitingDemand]) -> PodGroupState | None:
-        """Return a group whose demands are all to be shown where nothing fits; None: there is none."""
-        if not demands or any(self._mode(each) is not Autoscale.WHEN_NOTHING_FITS for each in demands):
-            return None
-        return group_of(demands[0].members[group[1]], self._snapshot)
-
     def _shown(self, demands: Iterable[WaitingDemand], why: str) -> dict[str, tuple[Pod, str]]:
         """Return the pods of demands that wait behind our gate alone, with those of their groups: none of these starts without the others."""
         pods: dict[str, Pod] = {}
@@ -288,7 +288,7 @@ class Autoscaling:
     def _hidden(self, demands: Iterable[WaitingDemand]) -> dict[str, tuple[Pod, str]]:
         """Return the pods of demands that autoscalers see, or will see once what was said of them is written."""
         pods = (pod for demand in demands for pod in demand.pods)
-        return {pod.uid: (pod, "") for pod in pods if pod.shown or self._said.get(pod.uid, (0.0, ""))[1]}
+        return {pod.uid: (pod, "") for pod in pods if self._pods.is_seen(pod)}
 
 
 def _groups_of(demand: WaitingDemand) -> list[_Group]:

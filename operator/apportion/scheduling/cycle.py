@@ -243,8 +243,6 @@ class Cycle:
                 decided = (each for each in demands if each.key not in stopped)
                 yield from self.preemptions.consider(*self._reached(decided), longest=longest)
                 yield None
-            if self.preemptions.go_on:
-                self._debouncer.wake()
 
             # 6. Let autoscalers see pods that only a new node would serve.
             shown = yield from self._autoscaling.look()
@@ -252,6 +250,8 @@ class Cycle:
                 if why:
                     unservedevents.shown_to_autoscalers(self._recorder, pod, why)
                 self._writes.show(pod, why)
+            if self.preemptions.go_on or self._autoscaling.go_on:
+                self._debouncer.wake()
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps() | self._writes.clearing

@@ -27,6 +27,7 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import constraints_of, copies, total
 from apportion.scheduling.sharing import alone
 from apportion.scheduling.waiting import WaitingDemand
@@ -119,15 +120,19 @@ class EmptyNodes:
         state = self._snapshot.state
         if not state.query_cache.shared(query):
             return wanted
-        alike: dict[NodeClass, list[str]] = {}
         room: dict[str, int] = {}
-        unknown = False
-        states = state.settle(query)
-        for node in self._snapshot.nodes.values():
+        pace = Pace()
+        for node in tuple(self._snapshot.nodes.values()):
+            if pace.rests():
+                yield
             if room_here := self._copies(node, demand.pods):
                 room[node.name] = room_here
-                unknown |= self._publishes(node.name)
-                alike.setdefault(states.of(node.name).node_class, []).append(node.name)
+        alike: dict[NodeClass, list[str]] = {}
+        unknown = False
+        states = state.settle(query)
+        for name in [each for each in room if each in state.names()]:
+            unknown |= self._publishes(name)
+            alike.setdefault(states.of(name).node_class, []).append(name)
         asked = sorted(alike, key=lambda each: -len(alike[each]))
         found = 0
         for node_class in asked[:MOST_CLASSES]:
