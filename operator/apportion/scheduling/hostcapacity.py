@@ -24,6 +24,7 @@ from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking,
 
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
+_PLENTY = 1 << 62
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
 
@@ -144,10 +145,18 @@ class HostCapacity:
         return self._taken
 
     def left(self, node: str, names: Iterable[str]) -> dict[str, int]:
-        """Return what a node has left of each of these resources, below zero where it is overcommitted."""
-        allocatable, load = self.nodes[node].allocatable, self._load(node)
+        """Return what a node has left of each of these resources, below zero where it is overcommitted.
+
+        Of one for which kube-scheduler allocates devices there it has more than anybody requests.
+        """
+        found, load = self.nodes[node], self._load(node)
         used = load, self._promised.get(node, {}), *self._amounts_kept(node)
-        return {name: allocatable.get(name, 0) - sum([each.get(name, 0) for each in used]) for name in names}
+        return {
+            name: _PLENTY
+            if is_allocated(name, found, self._backed)
+            else found.allocatable.get(name, 0) - sum([each.get(name, 0) for each in used])
+            for name in names
+        }
 
     def fitting(
         self, pods: Sequence[Pod], *, preempting: bool = False
