@@ -14,6 +14,7 @@ from tests.scheduling.test_other_claims import beside
 
 PATIENCE = 5.0
 NVIDIA = "nvidia.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 
 
 def named(
@@ -117,6 +118,33 @@ async def test_a_class_without_the_label_and_plugins_on_other_nodes_are_mentione
     [text] = [text for _, reason, text in world.messages if reason == "ExtendedResource"]
     assert "Give the class the label" in text
     assert "the 1 nodes whose device plugin" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "why"),
+    [
+        pytest.param(
+            "gpu", {"resource": IMPLICIT}, "spec.extendedResourceName of a class", id="implicit name"
+        ),
+        pytest.param("g" * 51, {}, "the class's name has more than 50 characters", id="long name"),
+        pytest.param("gpu", {"amount": "1k"}, "a container asks for more than 999", id="a thousand"),
+    ],
+)
+async def test_a_pod_that_admission_never_rewrites_hears_why_and_to_ask_for_claims(
+    unanswered: Client, name: str, asked: Json, why: str
+) -> None:
+    """Made anew it would be as it was, and hear the same."""
+    world = fleet({"n1": ("h100", 1)})
+    named(world, name, NVIDIA, managed=True, created="2026-06-01")
+    asking(world, "p", **asked)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.clock.now += PATIENCE
+    cycle.once()
+    [text] = [text for _, reason, text in world.messages if reason == "ExtendedResource"]
+    assert why in text
+    assert "apportion migrate -n team" in text
+    assert "Make the pod anew" not in text
 
 
 def test_the_template_of_a_rewritten_pod_is_wanted_until_its_claim_is_there() -> None:

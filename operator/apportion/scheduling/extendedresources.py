@@ -17,6 +17,7 @@ from apportion.api.contract import MANAGED
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim, Request, RequestSlot
+from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.pod import Pod
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.waiting import ready
@@ -25,6 +26,10 @@ _PATIENCE = 5.0
 """Seconds within which kube-scheduler has bound a pod that a device plugin serves."""
 _TEMPLATE = re.compile(r"apportion-([1-9][0-9]{0,2})-(.+)")
 """As admission names the template: the number of devices, the DeviceClass."""
+_LONGEST_NAME = 50
+"""Characters of a class's name for which admission rewrites pods: it becomes part of the names of their claims."""
+_MOST = 999
+"""Devices for which a container is rewritten."""
 _AT_ONCE = 64
 """Pods that are spoken of in one pass."""
 
@@ -50,6 +55,8 @@ class LeftPod:
     """Whether the class has the label by which admission finds it."""
     plugins: int
     """How many nodes offer the resource through a device plugin."""
+    unchanged: str
+    """Why admission leaves such a pod as it is wherever and whenever it is made; empty: it does not."""
 
 
 def backed(pod: Pod, managed: ManagedClasses) -> Mapping[str, str]:
@@ -102,11 +109,12 @@ class ExtendedResources:
                 continue  # it has gone since the changes were read: others run in between
             for resource, name in backed(pod, managed).items():
                 if name in managed.policies:
-                    labels = self._snapshot.state.classes[name].labels
+                    found = self._snapshot.state.classes[name]
                     if resource not in plugins:
                         nodes = self._snapshot.nodes.values()
                         plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)
-                    yield LeftPod(pod, resource, name, labels.get(MANAGED) == "true", plugins[resource])
+                    labelled, why = found.labels.get(MANAGED) == "true", _unchanged(pod, resource, found)
+                    yield LeftPod(pod, resource, name, labelled, plugins[resource], why)
 
     def steps(self) -> Iterator[None]:
         """Look at the pods that changed; yields where others may run."""
@@ -134,6 +142,15 @@ class ExtendedResources:
             self._since.pop(uid, None)
         else:
             self._since.setdefault(uid, self._clock())
+
+
+def _unchanged(pod: Pod, resource: str, found: DeviceClass) -> str:
+    """Return why admission leaves a pod as it is (`matchConditions` of manifests/components/extended-resources); empty: it does not."""
+    if resource != found.extended_resource:
+        return "it goes by spec.extendedResourceName of a class alone"
+    if len(found.name) > _LONGEST_NAME:
+        return f"the class's name has more than {_LONGEST_NAME} characters"
+    return f"a container asks for more than {_MOST}" if pod.requests[resource] > _MOST else ""
 
 
 def _templates(pod: Pod, managed: ManagedClasses) -> Iterator[Template]:

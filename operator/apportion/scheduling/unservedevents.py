@@ -22,12 +22,17 @@ def extended_resource(recorder: Recorder, left: LeftPod) -> None:
         text += (
             f", and only the {left.plugins} nodes whose device plugin offers the resource can take this pod"
         )
-    if not left.labelled:
-        text += f". Give the class the label {MANAGED}=true"
-    text += (
-        f". Make the pod anew in a namespace with the label {MANAGED}=true, where manifests/components/extended-resources has such"
-        f" pods ask for claims, or write claims: `apportion migrate -n {left.pod.namespace}` prints them"
-    )
+    component = "manifests/components/extended-resources"
+    claims = f"write claims: `apportion migrate -n {left.pod.namespace}` prints them"
+    if left.unchanged:
+        text += f". {component} leaves such a pod as it is, because {left.unchanged}; {claims}"
+    else:
+        if not left.labelled:
+            text += f". Give the class the label {MANAGED}=true"
+        text += (
+            f". Make the pod anew in a namespace with the label {MANAGED}=true, where {component} has such pods ask for claims, or"
+            f" {claims}"
+        )
     recorder.warning(about_pod(left.pod), "ExtendedResource", text)
 
 
