@@ -62,8 +62,14 @@ async def test_a_whole_card_in_use_is_recollected(killable: KillableNode) -> Non
     await killable.phase(OTHER, "Idle")
 
 
-async def test_after_a_reboot_nothing_is_recollected(killable: KillableNode) -> None:
-    """Files that a reboot left (a CDI folder on a disk) name a partition that is gone: nobody has it."""
+@pytest.mark.parametrize("known", [False, True], ids=["gone", "confirmed"])
+async def test_after_a_reboot_what_the_api_confirms_is_recollected(
+    killable: KillableNode, *, known: bool
+) -> None:
+    """Files that a reboot left (a CDI folder on a disk) name a partition that is gone, and no journal tells of the reboot: a reset may have removed it.
+
+    A claim that the API confirms keeps its device, and has files of the partition that is made anew; nobody else has any.
+    """
     node = killable.node
     node.start()
     claim = await killable.running("c", PLACE)
@@ -74,11 +80,19 @@ async def test_after_a_reboot_nothing_is_recollected(killable: KillableNode) -> 
     await node.lose_partition(PLACE)
     node.reboot()
     file.write_text(text)
+    if not known:
+        await node.delete_claim(claim)
     node.start()
 
     async def left() -> list[str]:
         return [each.name for each in node.cdi.iterdir()]
 
+    if known:
+        await node.create_partition(PLACE, claim)
+        await node.prepare(claim, PLACE.device, PLACE.card)
+        (live,) = killable.cuts()
+        assert str(live.uuid) in file.read_text()
+        await node.unprepare(claim)
     await eventually(left, lambda names: names == [])
     assert killable.ask_journal("SELECT * FROM claims") == []
     await killable.tainted(PLACE.device)

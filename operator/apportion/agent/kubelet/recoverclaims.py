@@ -39,7 +39,7 @@ async def recover_claims(
 ) -> int:
     """Write rows for claims of which only files exist; returns how many. Raises NotReady when a row cannot be written.
 
-    Called before workers start. After a reboot nothing is recovered: no container survived it. A row has all devices that the files name,
+    Called before workers start. After a reboot that the journal knows of nothing is recovered: no container survived it. A row has all devices that the files name,
     on the cards that had these names then, and a card that does not answer, or is not there, is not gone. Only files of a claim
     that the API does not confirm, of which each device is a partition that is not on its card, are left for `remove_orphans`: no container
     can use it. A claim that it confirms has a partition that is made anew, or is about to be.
