@@ -40,8 +40,10 @@ class Succession:
         return not others or self._mark > max(others)
 
     def close(self) -> None:
-        """End this agent's turn."""
+        """End this agent's turn, and leave nothing."""
         if self._mark:
+            with suppress(OSError):
+                (self._folder / self._mark).unlink(missing_ok=True)
             os.close(self._handle)
             self._mark = ""
 
