@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from apportion.agent.slices.succession import PUBLISHERS
 from testbed.api import Json
 from testbed.chaos.invariants import PodInterface
 from testbed.fakes.rdma import RdmaHost
@@ -20,6 +21,8 @@ from testbed.runtimehand import RuntimeHand
 NIC: Final = "nic-mlx5-0"
 _NAME: Final = "net1"
 """The interface's name in pods."""
+_OTHERS: Final = frozenset({"setups", PUBLISHERS})
+"""Folders of /run in which nothing is of interfaces."""
 
 
 class Rail:
@@ -98,7 +101,9 @@ class Rail:
         """Return where the interface is now."""
         inside = _look(_NAME, self._namespace) if self._namespace else {}
         files = [
-            path.name for path in self.run_dir.rglob("*") if path.is_file() and path.parent.name != "setups"
+            path.name
+            for path in self.run_dir.rglob("*")
+            if path.is_file() and _OTHERS.isdisjoint(path.relative_to(self.run_dir).parts)
         ]
         return PodInterface(
             claim=self.claim["metadata"]["uid"] if self.claim else "",
