@@ -4,11 +4,25 @@ import asyncio
 import os
 import sys
 
+import pytest
+
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import REPOSITORY
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
+RESOURCE = "/apis/resource.k8s.io/v1"
+
+
+@pytest.fixture(autouse=True)
+async def nobody_has_devices(control_plane: ControlPlane) -> None:
+    """Other tests on this control plane leave claims that name pods without an end: these would be waited for."""
+    claims, _ = await control_plane.api.items(f"{RESOURCE}/resourceclaims")
+    for claim in claims:
+        if claim.get("status", {}).get("reservedFor"):
+            metadata = claim["metadata"]
+            path = f"{RESOURCE}/namespaces/{metadata['namespace']}/resourceclaims/{metadata['name']}/status"
+            await control_plane.api.patch(path, {"status": {"reservedFor": None}})
 
 
 async def release(cluster: ControlPlane, *options: str) -> tuple[int, str]:

@@ -70,7 +70,7 @@ async def test_who_has_devices_of_the_agents_is_named(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("driver", ["gpu.apportion.dev", "gpu.nvidia.com"])
+@pytest.mark.parametrize("driver", ["gpu.apportion.dev", "npu.apportion.dev"])
 async def test_who_has_devices_is_named_also_when_the_agents_went_first(tmp_path: Path, driver: str) -> None:
     """Kubelet deletes the slices of an agent that has gone, and cannot end its pods."""
     async with ApiServer().serving() as server:

@@ -7,7 +7,6 @@ claim in use is left, which is printed with the pods that use it, 2 the cluster 
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
@@ -71,8 +70,8 @@ async def _release(
         console.print(f"{gates} gates opened, {finalizers} finalizers dropped")
         for layout in await list_patiently(client, LAYOUTS):
             await client.delete(LAYOUTS, layout["metadata"]["name"])
-        others = await _others(client)
-        partitions, claims = await _remove_partitions(client, others, patience, console)
+        drivers = await _drivers(client)
+        partitions, claims = await _remove_partitions(client, drivers, patience, console)
         if force:
             for partition in partitions:
                 await _let_go(client, partition)
@@ -87,21 +86,25 @@ def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-async def _others(client: Client) -> frozenset[str]:
-    """Return the drivers that are not our agents': they publish devices, and none has the guard taint.
+async def _drivers(client: Client) -> frozenset[str]:
+    """Return the drivers of our agents: all of their devices have the guard taint. Those of the usual names are ours without slices, too.
 
-    One that publishes nothing may be ours: kubelet deletes the slices of an agent that has gone.
+    Kubelet deletes the slices of an agent that has gone.
     """
-    guarded: dict[str, set[bool]] = defaultdict(set)
-    for piece in await list_patiently(client, SLICES):
-        for device in piece["spec"].get("devices") or ():
-            keys = {taint["key"] for taint in device.get("taints") or ()}
-            guarded[piece["spec"]["driver"]].add(GUARD in keys)
-    return frozenset(driver for driver, found in guarded.items() if True not in found) - DRIVERS
+    guarded = frozenset(
+        piece["spec"]["driver"]
+        for piece in await list_patiently(client, SLICES)
+        if any(
+            taint["key"] == GUARD
+            for device in piece["spec"].get("devices") or ()
+            for taint in device.get("taints") or ()
+        )
+    )
+    return guarded | DRIVERS
 
 
 async def _remove_partitions(
-    client: Client, others: Collection[str], patience: float, console: Console
+    client: Client, drivers: Collection[str], patience: float, console: Console
 ) -> tuple[list[Object], list[Object]]:
     """Delete all Partitions, wait for the agents and for pods; returns the partitions, and the claims in use, that are left."""
     found = await list_patiently(client, PARTITIONS)
@@ -112,19 +115,19 @@ async def _remove_partitions(
         task = progress.add_task("partitions removed by their agents", total=len(found))
         while True:
             left = await list_patiently(client, PARTITIONS)
-            claims = [each for each in await list_patiently(client, CLAIMS) if _is_used(each, others)]
+            claims = [each for each in await list_patiently(client, CLAIMS) if _is_used(each, drivers)]
             progress.update(task, completed=len(found) - len(left))
             if not (left or claims) or time.monotonic() >= end:
                 return left, claims
             await asyncio.sleep(0.2)
 
 
-def _is_used(claim: Object, others: Collection[str]) -> bool:
-    """Say whether pods have devices of other drivers than these by a claim: without its agent kubelet cannot end them."""
+def _is_used(claim: Object, drivers: Collection[str]) -> bool:
+    """Say whether pods have devices of these drivers by a claim: without its agent kubelet cannot end them."""
     status = claim.get("status") or {}
     devices = (status.get("allocation") or {}).get("devices") or {}
     return bool(status.get("reservedFor")) and any(
-        each["driver"] not in others for each in devices.get("results") or ()
+        each["driver"] in drivers for each in devices.get("results") or ()
     )
 
 
