@@ -158,7 +158,6 @@ async def test_a_pod_that_changes_while_nodes_are_searched_is_left_to_the_next_p
     assert all(places.keys() == {f"c{pod}" for pod in pods[1:]} for places in found)
 
 
-@pytest.mark.xfail(strict=False, reason="pods are counted in steps now, which this test does not wait for")
 async def test_a_card_that_is_taken_while_nodes_are_searched_for_a_late_pod_is_planned_for_nobody(
     unanswered: Client,
 ) -> None:

@@ -57,7 +57,10 @@ class Asking:
         self, waiting: WaitingDemand, steps: Generator[None, None, Result]
     ) -> Generator[None, None, Result]:
         """Return the result of steps that are about the demand alone. Raises ChangedMeanwhile."""
+        moment = self._moment
         result = yield from steps
+        if self._moment != moment:
+            self._retaken()
         if not is_current(waiting, self._snapshot):
             raise ChangedMeanwhile(waiting.key)
         return result

@@ -125,7 +125,7 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
-        yield from self._asking.unchanged(demand, self.quotas.steps(demand))
+        yield from self._asking.unchanged(demand, self._ahead(demand, capacity))
         as_written = self.shape(demand)
         try:
             allowed = self.quotas.check(demand, as_written)
@@ -136,6 +136,12 @@ class Decider:
             if granted := (yield from self._grant_part(demand, within, capacity)):
                 return granted
             raise
+
+    def _ahead(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, None]:
+        """Find what deciding needs of nodes, of the pods there and of limits; yields where others may run."""
+        yield from capacity.ahead(demand.pods)
+        yield from self.candidates.neighbours.ahead(demand.pods)
+        yield from self.quotas.steps(demand)
 
     def _decide_allowed(
         self, demand: WaitingDemand, shape: Shape | None, as_written: Shape | None, capacity: HostCapacity
