@@ -44,7 +44,9 @@ def allocate(
     Raises BrokenInput, which names claim, request and reason, if no state could serve the claims as they are written, or
     if every node that has devices fails on them (a selector error, mode All on an incomplete pool).
     """
-    choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps).begun()
+    choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps)
+    choice.ranking.begin(state.moment)
+    choice.begun()
     return _decision(choice, share_ids or derived_share_ids(demand.seed)) or choice.refusal()
 
 
@@ -57,25 +59,35 @@ def decide(
 ) -> Decision | None:
     """Return the decision of `allocate`, None where it would refuse; saves the time of an explanation.
 
-    Raises BrokenInput if no state could serve the claims as they are written.
+    The state may show what might be, without pods that may be evicted, say: searches that were given up before are not forgotten for it
+    (`Ranking.begin`), as many such questions may belong to one decision. Raises BrokenInput if no state could serve the claims as they are written.
     """
     choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS).begun()
     return _decision(choice, derived_share_ids(demand.seed))
 
 
 def catching_up(
-    state: State, demand: Demand, terms: Terms, *, prefer: Mapping[DeviceId, int] | None = None
+    state: State,
+    demand: Demand,
+    terms: Terms,
+    *,
+    prefer: Mapping[DeviceId, int] | None = None,
+    supposed: bool = False,
 ) -> Iterator[bool]:
     """Search the nodes that `decide` would search for a demand that `is_slow`, and keep what was found.
 
     Yields after each, and after each slice of a search that takes long, whether the search goes on; a step takes up to some hundredths of a second. All other
-    searches take less than a thousandth, and none is made here. The state may change in between. Raises BrokenInput as `decide` does.
+    searches take less than a thousandth, and none is made here. The state may change in between. `supposed`: it shows what might be, as for
+    `decide`. Raises BrokenInput as `decide` does.
     """
     if not is_slow(state, demand, terms):
         return
 
     def now() -> NodeChoice:
-        return _choice(state, demand, terms, prefer, reuse=True, steps=STEPS, pauses=True)
+        choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS, pauses=True)
+        if not supposed:
+            choice.ranking.begin(state.moment)
+        return choice
 
     choice = now()
     for name, devices in choice.singled_out().items():
@@ -186,5 +198,4 @@ def _ranking(
         if reuse:
             cache.keep(query, strategy, found, variant)
     found.query = query
-    found.begin(state.moment)
     return found

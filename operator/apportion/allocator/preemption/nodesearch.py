@@ -224,7 +224,7 @@ class NodeSearch:
         """Return the decision without these victims, or whether the search for it goes on after a slice."""
         prefer = self._conflicts.bonuses
         with self._without(released):
-            if any(catching_up(self.state, self.demand, _ANY, prefer=prefer)):
+            if any(catching_up(self.state, self.demand, _ANY, prefer=prefer, supposed=True)):
                 return None, True
             return decide(self.state, self.demand, _ANY, prefer=prefer), False
 

@@ -98,7 +98,7 @@ class Ranking(ABC):
         return outcome
 
     def begin(self, moment: object) -> None:
-        """Begin with the searches for a decision, where the one before was made at another moment of the state.
+        """Begin with the searches for a decision about the state as it is, where the one before was made at another moment.
 
         Half of the searches that have used up their steps are forgotten then; all of them, if the decision before had none. At the same moment the
         answer stays the same.
