@@ -4,7 +4,7 @@ In: a demand, the capacity of nodes, the node of claims that are allocated alrea
 allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
@@ -65,9 +65,10 @@ class Candidates:
         yield from self._room.steps()
         yield from self.placed.steps()
 
-    def place(self, pod: Pod, node: str | None) -> None:
-        """Count a pod among the neighbours on a node though nobody has sent it there yet; None: no longer."""
-        self.placed.place(pod, node)
+    def ahead(self, pods: Collection[Pod]) -> Generator[None, None, bool]:
+        """Find what `ask` needs to know of nodes, and of the pods there, about these pods; yields where others may run. Says whether all of it is kept."""
+        yield from self._room.capacity.ahead(pods)
+        return (yield from self.neighbours.ahead(pods))
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.

@@ -74,8 +74,7 @@ class Decider:
         self.before_grant: Callable[[WaitingDemand], None] = lambda _: None
         """Called before what was chosen for a demand of the queue is granted; what it raises, `decide` does."""
         self._tied = TiedClaims(snapshot, writes, manager=manager)
-        self._clock = clock
-        self._first_seen: dict[str, float] = {}
+        self._clock, self._first_seen = clock, dict[str, float]()
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
@@ -125,7 +124,8 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
-        yield from self._asking.unchanged(demand, self._ahead(demand, capacity))
+        yield from self._asking.unchanged(demand, self.candidates.ahead(demand.pods))
+        yield from self._asking.unchanged(demand, self.quotas.steps(demand))
         as_written = self.shape(demand)
         try:
             allowed = self.quotas.check(demand, as_written)
@@ -136,12 +136,6 @@ class Decider:
             if granted := (yield from self._grant_part(demand, within, capacity)):
                 return granted
             raise
-
-    def _ahead(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, None]:
-        """Find what deciding needs of nodes, of the pods there and of limits; yields where others may run."""
-        yield from capacity.ahead(demand.pods)
-        yield from self.candidates.neighbours.ahead(demand.pods)
-        yield from self.quotas.steps(demand)
 
     def _decide_allowed(
         self, demand: WaitingDemand, shape: Shape | None, as_written: Shape | None, capacity: HostCapacity

@@ -23,7 +23,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
-TURN = 0.03
+TURN = 0.027
 """Seconds after which others are decided before the decision about a group goes on."""
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
@@ -91,6 +91,8 @@ class GroupDecider:
         key = group.pod_group.key
         decision = self._begun.get(key)
         if decision is None:
+            pods = [pod for demand in group.demands for pod in demand.pods]
+            yield from self._decider.candidates.ahead(pods)
             if not is_current_group(group, self._decider.snapshot) or not self._may_begin(group):
                 return
             decision = self._begun[key] = GroupDecision(group, self._decider, capacity)

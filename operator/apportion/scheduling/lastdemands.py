@@ -74,9 +74,8 @@ class LastDemands:
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, None]:
         decider = self._decider
         pods = [pod for demand in last for pod in demand.pods]
-        yield from capacity.ahead(pods)
         # What is counted anew for each of them would be in one step.
-        if not (yield from decider.candidates.neighbours.ahead(pods)):
+        if not (yield from decider.candidates.ahead(pods)):
             decider.planner.begin()
             return
         current = [demand for demand in last if is_current(demand, self._snapshot)]

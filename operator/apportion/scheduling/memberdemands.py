@@ -53,7 +53,7 @@ class MemberDemands:
         for pod in pods:
             self._capacity.take(node, pod)
             if self._related:
-                self._candidates.place(pod, node)
+                self._candidates.placed.place(pod, node)
 
     def release(self, member: int) -> None:
         """Count the pods of a served member no longer."""
@@ -62,7 +62,7 @@ class MemberDemands:
         for pod in members.pop(member):
             self._capacity.drop(pod.uid)
             if self._related:
-                self._candidates.place(pod, None)
+                self._candidates.placed.place(pod, None)
         if not members:
             del self._placed[node]
 

@@ -279,10 +279,6 @@ class QueueWalk:
             if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
                 return 0
             if isinstance(queued, WaitingGroup):
-                if not self._group_decider.is_begun(queued):
-                    pods = [pod for demand in members for pod in demand.pods]
-                    yield from capacity.ahead(pods)
-                    yield from self._decider.candidates.neighbours.ahead(pods)
                 yield from self._group_decider.advance(queued, capacity)
                 granted = self._group_decider.granted
             else:

@@ -98,12 +98,12 @@ class NodeDemands:
         for member in self.placed.keys() - nodes.keys():
             del self.placed[member]
             for pod in self.demands[member].pods:
-                self.candidates.place(pod, None)
+                self.candidates.placed.place(pod, None)
         for member, node in nodes.items():
             if self.placed.get(member) != node:
                 self.placed[member] = node
                 for pod in unplaced(self.demands[member], self.snapshot):
-                    self.candidates.place(pod, node)
+                    self.candidates.placed.place(pod, node)
 
     def of(self, member: int, node: str) -> Demand:
         """Return what to ask about the devices of a node."""

@@ -71,7 +71,7 @@ class MemberNeighbours:
     def place(self, member: int, node: str | None) -> None:
         """Count the pods of a member on a node; None: no longer."""
         for pod in self._members[member].pods:
-            self._candidates.place(pod, node)
+            self._candidates.placed.place(pod, node)
 
 
 def asked_of(

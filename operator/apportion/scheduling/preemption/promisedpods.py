@@ -38,8 +38,8 @@ class PromisedPods:
         for uid, (pod, node) in tuple(self._counted.items()):
             if uid not in pods or pods[uid][1] != node:
                 del self._counted[uid]
-                self._candidates.place(pod, None)
+                self._candidates.placed.place(pod, None)
         for uid, (pod, node) in pods.items():
             if uid not in self._counted and self._candidates.placed.place_of(pod) is None:
                 self._counted[uid] = pod, node
-                self._candidates.place(pod, node)
+                self._candidates.placed.place(pod, node)

@@ -280,14 +280,14 @@ class VictimSearch:
         with candidates.placed.without(pods_of(possible.values(), victims)):
             try:
                 for pod, node in apart:
-                    candidates.place(pod, node)
+                    candidates.placed.place(pod, node)
                 return all(
                     candidates.ask_with_victims(member, candidates.capacity(), [decision.node]) is not None
                     for member, decision in rows
                 )
             finally:
                 for pod, _ in apart:
-                    candidates.place(pod, None)
+                    candidates.placed.place(pod, None)
 
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
