@@ -26,10 +26,8 @@ from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MANY_SHORT = 4
 """Where one of so many nodes is short of cpu or memory, a new request gets a ranking with both; else a request that comes again."""
-
 FEW_SHORT = 16
 """The keys of fewer short nodes are computed for each demand."""
-
 MANY_BARRED = 8
 """Where fewer than one of so many nodes is allowed, only the allowed nodes are compared."""
 
@@ -61,11 +59,14 @@ class NodeChoice(NodeSteps):
             return self._best_ranked()
         if follows and comparison is not None and self._ranks_hosts(comparison):
             return self._cheapest(self._exceptions_and_best_by_host(comparison))
+        most = allowed is None or 2 * len(allowed) > len(known)
+        if most and ranking.scorer.scans and isinstance(ranking, RankedStates):
+            return self._cheapest(self._exceptions_and_best(ranking, comparison))
         names = known if allowed is None else [name for name in allowed if name in known]
         if not ranking.scorer.scans:
             return self._first(sorted(names))
-        if isinstance(ranking, RankedStates) and 2 * len(names) > len(known):
-            return self._cheapest(self._exceptions_and_best(ranking, comparison))
+        if isinstance(ranking, RankedStates):
+            names = self.node_states.representatives(names, self._exceptions(comparison))
         return self._cheapest(self._rated(names, comparison))
 
     def serving(self) -> frozenset[str]:
@@ -101,11 +102,7 @@ class NodeChoice(NodeSteps):
         """Return the nodes that need a key of their own, and the best of the others."""
         known = self.state.names()
         nodes = known if self.demand.nodes is None else self.demand.nodes
-        exceptions = set(self.special)
-        for device in self.prefer:
-            exceptions.update(self.state.nodes_of(device))
-        if comparison is not None:
-            exceptions |= comparison.nodes
+        exceptions = self._exceptions(comparison)
 
         def allowed(name: str) -> bool:
             return name in nodes and name not in exceptions
@@ -116,6 +113,11 @@ class NodeChoice(NodeSteps):
         if best is not None:
             candidates.append((sort_key(ranking.scorer, best[1], best[0]), *best))
         return candidates
+
+    def _exceptions(self, comparison: HostComparison | None = None) -> set[str]:
+        """Return the nodes for which others of their state do not stand."""
+        short = comparison.nodes if comparison is not None else ()
+        return set(self.special).union(short, *(self.state.nodes_of(device) for device in self.prefer))
 
     def _ranks_hosts(self, comparison: HostComparison) -> bool:
         """Say whether nodes are ranked by cpu and memory too: many are short of them, or some and the request is not new."""
@@ -139,9 +141,7 @@ class NodeChoice(NodeSteps):
         lasting = comparison.lasting()
         rate = self._lasting_rate(lasting)
         ranking.catch_up(self.state, comparison.version, rate, shared=self.ranking.shared)
-        exceptions = set(self.special).union(comparison.taken)
-        for device in self.prefer:
-            exceptions.update(self.state.nodes_of(device))
+        exceptions = self._exceptions().union(comparison.taken)
         exceptions.update(ranking.unfit if self.demand.nodes is None else ranking.unfit & self.demand.nodes)
 
         def allowed(name: str) -> bool:

@@ -7,13 +7,14 @@ and the queue's own order. Bounded and deterministic; the state is unchanged at 
 
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
 
 from apportion.allocator.allocate import allocate, decide, is_slow
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.facts.host import HostResources
 from apportion.allocator.finished import finished
 from apportion.allocator.pricing.demandmix import DemandMix, entries
 from apportion.allocator.pricing.scarcity import Scarcity
@@ -25,6 +26,8 @@ from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
 
 LEAST_TOGETHER = 2
+COMPARED_AT_ONCE = 1 << 15
+"""Nodes that are compared without a pause, half a millionth of a second each."""
 MOST_TOGETHER = 64
 """Demands worth placing together: the last of a queue. Those before them are decided one by one, each in its best place."""
 
@@ -57,7 +60,7 @@ def queue_steps(
     *,
     prefer: Mapping[DeviceId, int] | None = None,
 ) -> Generator[None, None, Answers]:
-    """Do what `allocate_queue` does, and yield after each demand for several devices.
+    """Do what `allocate_queue` does, and yield after each demand for several devices, and where many nodes were compared.
 
     Nothing is held on the state then. A caller who finds that it changed meanwhile has to drop the steps: what was decided is out of date.
     """
@@ -65,7 +68,7 @@ def queue_steps(
     alone: list[Answer | BrokenInput] = []
     for demand in demands:
         alone.append(queue.allocate(demand))
-        if queue.is_slow(demand):
+        if queue.rests(demand):
             yield
     has_prices = terms.strategy is Strategy.LEAST_FRAGMENTATION
     if terms.mix is None and has_prices and not state.scorer().prices.mix:
@@ -90,6 +93,25 @@ def queue_steps(
     return (yield from queue.answers(alone, best))
 
 
+@dataclass(slots=True)
+class _Compared:
+    """What was compared since others ran."""
+
+    nodes: int = 0
+    """One by one."""
+    requests: set[HostResources] = field(default_factory=set)
+    """Of these all nodes were compared."""
+
+    def note(self, demand: Demand, known: int) -> None:
+        """Count the nodes that were compared for a demand, of so many that are known."""
+        # Where most nodes are allowed their states are compared; and all nodes for a request of cpu and memory that is new.
+        if demand.nodes is not None and 2 * len(demand.nodes) <= known:
+            self.nodes += len(demand.nodes)
+        if demand.host is not None and demand.host.requested not in self.requests:
+            self.requests.add(demand.host.requested)
+            self.nodes += known
+
+
 @dataclass(frozen=True, slots=True)
 class _Queue:
     """The demands, and the arguments with which each is allocated."""
@@ -98,6 +120,7 @@ class _Queue:
     demands: Sequence[Demand]
     terms: Terms
     prefer: Mapping[DeviceId, int] | None
+    compared: _Compared = field(default_factory=_Compared)
 
     def allocate(self, demand: Demand) -> Answer | BrokenInput:
         try:
@@ -108,11 +131,16 @@ class _Queue:
     def decide(self, demand: Demand) -> Decision | None:
         return decide(self.state, demand, self.terms, prefer=self.prefer)
 
-    def is_slow(self, demand: Demand) -> bool:
+    def rests(self, demand: Demand) -> bool:
+        """Say whether others may run after this demand."""
+        self.compared.note(demand, len(self.state.names()))
         try:
-            return is_slow(self.state, demand, self.terms)
+            rests = self.compared.nodes >= COMPARED_AT_ONCE or is_slow(self.state, demand, self.terms)
         except BrokenInput:
             return False
+        if rests:
+            self.compared.nodes = 0
+        return rests
 
     def filled(self, order: Sequence[int]) -> Generator[None, None, dict[int, Decision]]:
         """Return the decisions if the demands are allocated in this order."""
@@ -140,13 +168,13 @@ class _Queue:
             with Tentative(self.state, self.demands) as tentative:
                 for number, decision in placed.items():
                     tentative.put(number, decision)
-                slow = False
-                while numbers and not slow:
+                rests = False
+                while numbers and not rests:
                     number = numbers.popleft()
                     found = ask(number, tentative.beside(number))
                     if isinstance(found, Decision):
                         tentative.put(number, found)
-                    slow = self.is_slow(self.demands[number])
+                    rests = self.rests(self.demands[number])
                 placed = dict(tentative.placed)
             if not numbers:
                 return placed

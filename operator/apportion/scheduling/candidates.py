@@ -201,7 +201,7 @@ class Candidates:
         return bool(
             foreign_claims(pod, self._snapshot)
             or backed(pod, self._snapshot.managed)
-            or any(self.neighbours.ruled_out(pod))
+            or self.neighbours.rules_out(pod)
         )
 
     def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...]:

@@ -25,6 +25,8 @@ from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking,
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
 _PLENTY = 1 << 62
+_NODES_AT_ONCE = 1024
+"""Nodes that are compared with pods without a pause, some ten millionths of a second each."""
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
 
@@ -179,11 +181,24 @@ class HostCapacity:
                 compared.add(terms)
                 yield from self._affinity.of(terms).steps(tuple(self.nodes.values()))
 
+    def fitting_ahead(self, sets: Iterable[Sequence[Pod]]) -> Iterator[None]:
+        """Compare nodes with each of these sets of pods before `fitting` has to; yields where others may run."""
+        pace = Pace(_NODES_AT_ONCE)
+        for pods in sets:
+            yield from self._fit_steps(self._fit_of(pods, None), pace)
+
     def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
         """Return the nodes that could take all the pods together if nothing else ran there."""
         return self._fit(pods, None, alone=True).fitting()
 
     def _fit(self, pods: Sequence[Pod], above: int | None, *, alone: bool = False) -> NodeFit:
+        fit = self._fit_of(pods, above, alone=alone)
+        for _ in self._fit_steps(fit, Pace()):
+            pass
+        return fit
+
+    def _fit_of(self, pods: Sequence[Pod], above: int | None, *, alone: bool = False) -> NodeFit:
+        """Return which nodes could take pods, as it is known."""
         kinds = [constraints_of(pod) for pod in pods]
         key = (above, alone, *kinds)
         fit = self._fits.get(key)
@@ -192,15 +207,22 @@ class HostCapacity:
                 del self._fits[next(iter(self._fits))]
             unlike = tuple(dict(zip(kinds, pods, strict=True)).values())
             fit = self._fits[key] = NodeFit(unlike, total(pods), above, alone)
+        return fit
+
+    def _fit_steps(self, fit: NodeFit, pace: Pace) -> Iterator[None]:
+        """Look at the nodes that changed; yields by the `pace`."""
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
-            fit.seen = end
             allowed = [self._affinity.of(pod.affinity).allows if pod.affinity else None for pod in fit.pods]
-            for name in {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}:
+            names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}
+            for name in names:
+                if pace.rests():
+                    yield
                 node = self.nodes.get(name)
                 reason = self._against(node, fit, allowed) if node is not None else None
                 fit.put(name, reason, exists=node is not None)
-        return fit
+            # Who ends in between has to look at all of them once more.
+            fit.seen = end
 
     def used(self, name: str) -> tuple[Resources, Resources]:
         """Return what bound pods request of a node, and what pods that allocations send there do."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.batch import BatchAdmission
@@ -78,6 +79,7 @@ class LastDemands:
         if not (yield from decider.candidates.ahead(pods)):
             decider.planner.begin()
             return
+        yield from capacity.fitting_ahead(unplaced(demand, self._snapshot) for demand in last)
         current = [demand for demand in last if is_current(demand, self._snapshot)]
         current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
         # In any order as many are served of those that are alike, by the same devices: a plan would only cost.

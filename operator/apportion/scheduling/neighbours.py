@@ -4,22 +4,20 @@ In: the pods on nodes; a pod. Out: what rules nodes out, and which pods would ha
 k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports, volumerestrictions).
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.node import Node
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import Spread
 from apportion.dra.selectionindex import Matched, matches
-from apportion.dra.taint import untolerated
 from apportion.scheduling.company import is_company
+from apportion.scheduling.nodedomains import CLUSTER, ByValue, NodeDomains
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
 HOSTNAME = "kubernetes.io/hostname"
 """The node label in whose value no two nodes agree."""
-_CLUSTER = ""
-"""Stands for a label of which all nodes have the same value."""
 
 
 class Neighbours:
@@ -29,11 +27,7 @@ class Neighbours:
         """`placed`: the pods on nodes."""
         self._snapshot = snapshot
         self._placed = placed
-        self._domains: dict[str, Mapping[str, frozenset[str]]] = {}
-        """Names of nodes by the value of a label, by the label's key."""
-        self._node_epoch = -1
-        self._eligible_for: tuple[Pod | None, int, dict[tuple[bool, bool], frozenset[str]]] = None, -1, {}
-        """A pod, how nodes were, and those that count for its constraints, by which nodes these leave out."""
+        self._domains = NodeDomains(snapshot)
 
     def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
         """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""
@@ -71,6 +65,10 @@ class Neighbours:
         for spread in asked.spread:
             yield "topology spread", self._too_skewed(pod, spread, goes)
 
+    def rules_out(self, pod: Pod) -> bool:
+        """Say whether `ruled_out` has any reason for a pod, also one that rules no node out."""
+        return bool(pod.relations.affinity or pod.relations.spread) or any(self._against(pod))
+
     def has_obstacles(self, pod: Pod) -> bool:
         """Say whether any pod might have to go from a node before this one could go there."""
         return bool(pod.relations.spread) or any(there for _, _, there in self._against(pod))
@@ -88,8 +86,9 @@ class Neighbours:
         )
         found = [(len(off), off)]
         for spread in pod.relations.spread:
-            counted, eligible, most = self._spread(pod, spread)
-            names = next((names for names in eligible.values() if node in names), ())
+            counted, domains, _, most = self._spread(pod, spread)
+            value = self._domains.value(node, spread.topology_key)
+            names = domains.get(value, frozenset()) if value is not None else frozenset()
             pods = frozenset(uid for name in names for uid in counted.get(name, ()))
             found.append((max(0, len(pods) - most), pods))
         return found
@@ -101,7 +100,7 @@ class Neighbours:
         exclusive = self._snapshot.volumes.exclusive(pod) if pod.volumes else None
         if exclusive is not None:
             reason = f"volume {' or '.join(exclusive.claims)} is used by another pod (ReadWriteOncePod)"
-            yield reason, _CLUSTER, self._placed.matching(exclusive, pod)
+            yield reason, CLUSTER, self._placed.matching(exclusive, pod)
         for term in pod.relations.anti_affinity:
             yield "pod anti-affinity", term.topology_key, self._placed.matching(term.pods, pod)
         for key, there in self._placed.shunning(pod):
@@ -110,68 +109,49 @@ class Neighbours:
     def _without_company(self, pod: Pod, *, has_company: bool) -> frozenset[str]:
         """Return the nodes whose domains have no pod that matches all terms of the pod's affinity; those in no domain, where it `has_company` that comes to the same node."""
         terms = pod.relations.affinity
-        everywhere = frozenset(node.name for node in self._snapshot.nodes.values())
+        everywhere = self._domains.names
         counted = self._placed.matching(pod.relations.company, pod)
         around = [self._around(term.topology_key, counted) for term in terms]
         # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
         if has_company or (not any(around) and is_company(pod, pod)):
-            around = [frozenset().union(*self._by_value(term.topology_key).values()) for term in terms]
+            around = [frozenset().union(*self._domains.of(term.topology_key).values()) for term in terms]
         return everywhere.difference(frozenset.intersection(*around))
 
     def _too_skewed(self, pod: Pod, spread: Spread, goes: Goes | None) -> frozenset[str]:
         """Return the nodes in whose domain one pod more would be too many, and those in no domain."""
-        domains, (counted, eligible, most) = self._by_value(spread.topology_key), self._spread(pod, spread)
-        allowed = set[str]()
-        for value, names in eligible.items():
-            count = sum(len(counted.get(name, ())) for name in names)
-            if names and count <= most:
-                allowed |= domains[value]
+        nodes, allowed = self._domains.of(spread.topology_key), set[str]()
+        counted, domains, counts, most = self._spread(pod, spread)
+        for value, names in domains.items():
+            if counts[value] <= most:
+                allowed |= nodes[value]
             elif goes is not None:
                 allowed.update(
-                    name for name in names if count - self._placed.going(counted.get(name, ()), goes) <= most
+                    name
+                    for name in names
+                    if counts[value] - self._placed.going(counted.get(name, ()), goes) <= most
                 )
-        return frozenset(node.name for node in self._snapshot.nodes.values()) - allowed
+        return self._domains.names - allowed
 
-    def _spread(self, pod: Pod, spread: Spread) -> tuple[ByNode, Mapping[str, Collection[str]], int]:
-        """Return the pods that a constraint counts, the nodes that count for it, by domain, and how many pods a domain may have for one more."""
-        domains, counted = self._by_value(spread.topology_key), self._counted(pod, spread)
-        nodes = self._eligible(pod, spread)
-        eligible = {value: [name for name in names if name in nodes] for value, names in domains.items()}
-        counts = [sum(len(counted.get(name, ())) for name in names) for names in eligible.values() if names]
-        least = min(counts, default=0) if len(counts) >= spread.least_domains else 0
+    def _spread(self, pod: Pod, spread: Spread) -> tuple[ByNode, ByValue, Counter[str], int]:
+        """Return the pods that a constraint counts, the nodes that count for it, by domain, how many of the pods are in each, and how many a domain may have for one more."""
+        counted, domains = self._counted(pod, spread), self._domains.counting(pod, spread)
+        counts = Counter[str]()
+        for name, pods in counted.items():
+            value = self._domains.value(name, spread.topology_key)
+            if value is not None and name in domains.get(value, ()):
+                counts[value] += len(pods)
+        every = len(counts) == len(domains) >= spread.least_domains
+        least = min(counts.values(), default=0) if every else 0
         return (
             counted,
-            eligible,
+            domains,
+            counts,
             least + spread.most_skew - spread.pods.matches(pod.namespace, pod.labels),
         )
 
     def _counted(self, pod: Pod, spread: Spread) -> ByNode:
         """Return the pods that a constraint counts; with an empty selector none, though the pod itself matches it (podtopologyspread, `countPodsMatchSelector`)."""
         return self._placed.matching(spread.pods, pod) if spread.pods.labels else {}
-
-    def _eligible(self, pod: Pod, spread: Spread) -> frozenset[str]:
-        """Return the nodes on which pods count for a constraint; the answers for the last pod are kept."""
-        now = self._snapshot.node_epoch
-        if self._eligible_for[0] is not pod or self._eligible_for[1] != now:
-            self._eligible_for = pod, now, {}
-        found, key = self._eligible_for[2], (spread.any_taint, spread.any_affinity)
-        if key not in found:
-            names = (node.name for node in self._snapshot.nodes.values())
-            found[key] = frozenset(name for name in names if self._is_eligible(pod, name, spread))
-        return found[key]
-
-    def _is_eligible(self, pod: Pod, name: str, spread: Spread) -> bool:
-        """Say whether pods on a node count for a constraint (podtopologyspread, `calPreFilterState`)."""
-        node = self._snapshot.node(name)
-        if node is None or any(each.topology_key not in node.labels for each in pod.relations.spread):
-            return False
-        if not spread.any_taint and untolerated(node.taints, pod.tolerations) is not None:
-            return False
-        if spread.any_affinity:
-            return True
-        if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-            return False
-        return pod.affinity is None or any(term.matches(name, node.labels) for term in pod.affinity)
 
     def _around(self, key: str | None, there: ByNode, goes: Goes | None = None) -> frozenset[str]:
         """Return the nodes in the same domains as these pods, but those from whose own node all of them go."""
@@ -182,32 +162,14 @@ class Neighbours:
             return frozenset(there.keys() - leaving)
         by_value: dict[str, list[str]] = {}
         for name in there:
-            node = self._snapshot.node(name)
-            value = _value(node, key) if node is not None else None
+            value = self._domains.value(name, key)
             if value is not None:
                 by_value.setdefault(value, []).append(name)
         # Of what no node has, as one tenant may name thousands, nothing is kept.
-        domains = self._by_value(key) if by_value else {}
+        domains = self._domains.of(key) if by_value else {}
         return frozenset().union(
             *(domains[value].difference(leaving if len(own) == 1 else ()) for value, own in by_value.items())
         )
-
-    def _by_value(self, key: str) -> Mapping[str, frozenset[str]]:
-        if self._node_epoch != self._snapshot.node_epoch:
-            self._node_epoch = self._snapshot.node_epoch
-            self._domains.clear()
-        if key not in self._domains:
-            found: dict[str, set[str]] = {}
-            for node in self._snapshot.nodes.values():
-                if (value := _value(node, key)) is not None:
-                    found.setdefault(value, set()).add(node.name)
-            self._domains[key] = {value: frozenset(names) for value, names in found.items()}
-        return self._domains[key]
-
-
-def _value(node: Node, key: str) -> str | None:
-    """Return the value that a node has of a label; None: it has none."""
-    return "" if key == _CLUSTER else node.labels.get(key)
 
 
 def are_related(pods: Iterable[Pod]) -> bool:

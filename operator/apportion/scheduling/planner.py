@@ -18,10 +18,14 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.asking import Asking
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.neighbours import are_related
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
+RELATED = 16
+"""As many demands as one counts for whose pods ask something of those beside them."""
 
 
 class Planner:
@@ -106,7 +110,9 @@ class Planner:
         if len(policies) != 1:
             return {}
         (terms,) = policies
-        asked = self._asked(demands, capacity)
+        asked = yield from self._asking.undisturbed(self._asked(demands, capacity))
+        if asked is None:
+            return self._dropped()
         seen, stopped = self._asking.seen(), set[str]()
         for demand in demands:
             if demand.key in asked:
@@ -115,15 +121,17 @@ class Planner:
                 except SearchStopped:
                     stopped.add(demand.key)
         if self._asking.seen() != seen:
-            asked = self._asked([each for each in demands if is_current(each, self._snapshot)], capacity)
+            current = [each for each in demands if is_current(each, self._snapshot)]
+            asked = yield from self._asking.undisturbed(self._asked(current, capacity))
+            if asked is None:
+                return self._dropped()
         asked = {key: each for key, each in asked.items() if key not in stopped}
         if len(asked) < LEAST_TOGETHER:
             return {}
         steps = queue_steps(self._snapshot.state, tuple(asked.values()), terms, prefer=self._candidates.idle)
         answers = yield from self._asking.undisturbed(steps)
         if answers is None:
-            self._no_node = {}
-            return {}
+            return self._dropped()
         # A demand that no state could serve gets its error when it is decided by itself.
         return {
             key: answer
@@ -131,10 +139,20 @@ class Planner:
             if not isinstance(answer, BrokenInput)
         }
 
-    def _asked(self, demands: Iterable[WaitingDemand], capacity: HostCapacity) -> dict[str, Demand]:
-        asked: dict[str, Demand] = {}
+    def _dropped(self) -> dict[str, Answer]:
+        """Forget what something that changed has made out of date; returns no answers."""
+        self._no_node = {}
+        return {}
+
+    def _asked(
+        self, demands: Iterable[WaitingDemand], capacity: HostCapacity
+    ) -> Generator[None, None, dict[str, Demand]]:
+        """Return what to ask about each demand; yields where others may run. What changes meanwhile makes it out of date."""
+        asked, pace = dict[str, Demand](), Pace()
         self._no_node = {}
         for demand in demands:
+            if pace.rests(RELATED if are_related(demand.pods) else 1):
+                yield
             demand_or_reason = self._candidates.ask(demand, capacity)
             if isinstance(demand_or_reason, str):
                 self._no_node[demand.key] = demand_or_reason

@@ -4,7 +4,7 @@ In: node names with class and holdings. Out: one object per state with the names
 a new first node, so that a ranking reads only the new ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from heapq import heapify, heappop, heappush
 
 from apportion.allocator.changelog import ChangeLog
@@ -110,6 +110,16 @@ class NodeStates:
     def all(self) -> list[NodeState]:
         """Return every state that has nodes."""
         return [state for state in self._table.values() if state.nodes]
+
+    def representatives(self, names: Iterable[str], apart: Container[str]) -> list[str]:
+        """Return those of some nodes that are `apart`, and of the others the first by name in each state."""
+        of, found, first = self._of, list[str](), dict[NodeState, str]()
+        for name in names:
+            if name in apart:
+                found.append(name)
+            elif name < first.setdefault(of[name], name):
+                first[of[name]] = name
+        return [*found, *first.values()]
 
     def __len__(self) -> int:
         return len(self._table)
