@@ -5,6 +5,7 @@ allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
@@ -88,7 +89,8 @@ class Candidates:
         if paused is not None:
             return paused
         pods = unplaced(demand, self._snapshot)
-        nodes, reasons = self._nodes(demand, pods, capacity, preempting=preempting)
+        allowed, reasons = capacity.fitting(pods, preempting=preempting)
+        nodes = self._suiting(demand, allowed, reasons, capacity, below(pods) if preempting else None)
         if not nodes:
             counts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
             return "no node can take the pod: " + ("; ".join(counts) or "there are no nodes")
@@ -190,10 +192,12 @@ class Candidates:
                 reasons[what] = len(nodes) - len(suited)
                 allowed = allowed - nodes | suited
         kept_off = "host port", capacity.without_port(pod)
-        for reason, nodes in (kept_off, *self.neighbours.ruled_out(pod, goes, beside)):
-            if nodes & allowed:
-                reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
-                allowed -= nodes
+        for reason, nodes in chain((kept_off,), self.neighbours.ruled_out(pod, goes, beside)):
+            if off := nodes & allowed:
+                reasons[reason] = reasons.get(reason, 0) + len(off)
+                allowed -= off
+            if not allowed:
+                break  # what else rules nodes out takes a look at all of them
         return allowed
 
     def _is_conditioned(self, pod: Pod) -> bool:
@@ -227,17 +231,6 @@ class Candidates:
         """Return what to ask about the devices of one node, whatever else its pods need there."""
         excluded = self._exclusions.devices()
         return Demand(demand.asked, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
-
-    def _nodes(
-        self, demand: WaitingDemand, pods: Sequence[Pod], capacity: HostCapacity, *, preempting: bool
-    ) -> tuple[frozenset[str], Mapping[str, int]]:
-        """Return the nodes where the demand's pods could go, and how many nodes each reason ruled out.
-
-        `pods`: those of them that no node has yet.
-        """
-        allowed, reasons = capacity.fitting(pods, preempting=preempting)
-        goes = below(pods) if preempting else None
-        return self._suiting(demand, allowed, reasons, capacity, goes), reasons
 
     def possible(
         self,

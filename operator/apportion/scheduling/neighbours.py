@@ -111,10 +111,11 @@ class Neighbours:
         terms = pod.relations.affinity
         everywhere = self._domains.names
         counted = self._placed.matching(pod.relations.company, pod)
-        around = [self._around(term.topology_key, counted) for term in terms]
+        keys = {term.topology_key for term in terms}
+        around = [self._around(key, counted) for key in keys]
         # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
         if has_company or (not any(around) and is_company(pod, pod)):
-            around = [frozenset().union(*self._domains.of(term.topology_key).values()) for term in terms]
+            around = [frozenset().union(*self._domains.of(key).values()) for key in keys]
         return everywhere.difference(frozenset.intersection(*around))
 
     def _too_skewed(self, pod: Pod, spread: Spread, goes: Goes | None) -> frozenset[str]:
@@ -160,16 +161,7 @@ class Neighbours:
         }
         if key is None:
             return frozenset(there.keys() - leaving)
-        by_value: dict[str, list[str]] = {}
-        for name in there:
-            value = self._domains.value(name, key)
-            if value is not None:
-                by_value.setdefault(value, []).append(name)
-        # Of what no node has, as one tenant may name thousands, nothing is kept.
-        domains = self._domains.of(key) if by_value else {}
-        return frozenset().union(
-            *(domains[value].difference(leaving if len(own) == 1 else ()) for value, own in by_value.items())
-        )
+        return self._domains.around(key, there, leaving)
 
 
 def are_related(pods: Iterable[Pod]) -> bool:

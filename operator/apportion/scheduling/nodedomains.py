@@ -4,7 +4,9 @@ In: the nodes of the snapshot; a label's key, a pod's constraint. Out: names of 
 k8s.io/kubernetes pkg/scheduler/framework/plugins/podtopologyspread.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
@@ -31,6 +33,8 @@ class NodeDomains:
         self._names: frozenset[str] = frozenset()
         self._domains: dict[str, ByValue] = {}
         """By the label's key."""
+        self._values: dict[str, Mapping[str, str]] = {}
+        """Values by the name of the node, by the label's key."""
         self._counting: dict[object, tuple[list[Node], dict[str, ByValue]]] = {}
         """Nodes that count, and they by the value of each label that was asked for, by what decides it."""
 
@@ -44,8 +48,25 @@ class NodeDomains:
         """Return the nodes by the value of a label; those without it are in no domain."""
         self._refresh()
         if key not in self._domains:
-            self._domains[key] = _by_value(key, self._snapshot.nodes.values())
+            self._domains[key] = found = _by_value(key, self._snapshot.nodes.values())
+            self._values[key] = {name: value for value, names in found.items() for name in names}
         return self._domains[key]
+
+    def around(self, key: str, there: Collection[str], leaving: AbstractSet[str]) -> frozenset[str]:
+        """Return the nodes in the same domains as these, without those of `leaving` that are the only one of these in their domain."""
+        self._refresh()
+        # Of what no node has, as one tenant may name thousands, nothing is kept.
+        if key not in self._domains and all(self.value(name, key) is None for name in there):
+            return frozenset()
+        domains = self.of(key)
+        values = self._values[key]
+        known = values.keys() & there
+        if len(domains) == len(values):
+            return frozenset(known.difference(leaving))  # each is a domain of its own
+        counts = Counter([values[name] for name in known])
+        return frozenset().union(
+            *[domains[value] - leaving if count == 1 else domains[value] for value, count in counts.items()]
+        )
 
     def value(self, name: str, key: str) -> str | None:
         """Return the value that a node has of a label; None: it has none, or there is no such node."""
@@ -73,6 +94,7 @@ class NodeDomains:
         if self._epoch != self._snapshot.node_epoch:
             self._epoch = self._snapshot.node_epoch
             self._domains.clear()
+            self._values.clear()
             self._counting.clear()
             self._names = frozenset(node.name for node in self._snapshot.nodes.values())
 
