@@ -69,7 +69,7 @@ class Followers:
         placed = PlacedPods(
             snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
         )
-        self._neighbours = Neighbours(snapshot, placed)
+        self._neighbours = Neighbours(snapshot, placed, self._room.capacity)
         self._unused = UnusedAllocations(snapshot, clock, manager=MANAGER)
         self._gone = GoneConsumers(snapshot, clock, manager=MANAGER)
         self._extended = ExtendedResources(snapshot, clock)

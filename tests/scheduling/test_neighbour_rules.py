@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.kinds import PODS
 from apportion.dra.pod import Pod
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.obstacles import Obstacles
 from apportion.scheduling.placedpods import PlacedPods
@@ -68,7 +69,7 @@ def test_what_has_to_go_is_what_rules_a_node_out(
     ]
     pod = comes(world, "asks", asked["app"], spec_of(asked, spread=spread))
     placed_pods = PlacedPods(world.snapshot, lambda each: each.node, ChangeLog())
-    neighbours = Neighbours(world.snapshot, placed_pods)
+    neighbours = Neighbours(world.snapshot, placed_pods, HostCapacity())
 
     def ruled_out(node: str, gone: tuple[Pod, ...]) -> bool:
         with placed_pods.without(gone):

@@ -3,8 +3,11 @@
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import NODES as NODE_KIND
 from apportion.cluster.kinds import PODS
-from apportion.dra.excess import MOST_POD_TERMS
+from apportion.dra.excess import MOST_POD_TERMS, MOST_REQUIREMENTS, MOST_TOLERATIONS
+from apportion.dra.selection import Term
+from apportion.dra.taint import Toleration
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
@@ -56,3 +59,44 @@ async def test_terms_about_one_label_are_no_look_at_all_nodes_each(
     world.wait_for("c", request("gpu"), terms(kind, key))
     assert longest_step(cycle) < 5 * MOST_POD_TERMS * NODES
     assert world.places().get("c") in places
+
+
+def tolerant(**spread: str) -> Json:
+    """Return a pod that tolerates as much as is evaluated, what its nodes have at last, and is spread over them."""
+    keys = [*(f"k{row}" for row in range(MOST_TOLERATIONS - 1)), "team"]
+    constraint = {
+        "topologyKey": HOST,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {},
+    }
+    return {
+        "tolerations": [{"key": key, "operator": "Exists"} for key in keys],
+        "topologySpreadConstraints": [constraint | spread],
+    }
+
+
+async def test_tolerations_are_compared_with_equal_taints_once(unanswered: Client) -> None:
+    """For the nodes that a pod fits, and for those that its spread counts."""
+    world = occupied()
+    cycle = served_before(world, unanswered)
+    for number in range(NODES):
+        node = world.node(f"n{number}", cpu="64", **{HOST: f"n{number}"})
+        world.see(NODE_KIND, node | {"spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}})
+    world.wait_for("c", request("gpu"), tolerant(nodeTaintsPolicy="Honor"))
+    assert longest_step(cycle, only=Toleration.tolerates) < 4 * MOST_TOLERATIONS
+    assert "c" in world.places()
+
+
+async def test_which_nodes_a_spread_counts_is_found_in_steps(unanswered: Client) -> None:
+    """The pod's node affinity leaves out the others."""
+    world = occupied()
+    cycle = served_before(world, unanswered)
+    rows = [
+        {"matchExpressions": [{"key": "x", "operator": "In", "values": [f"v{row}"]}]} for row in range(255)
+    ]
+    rows.append({"matchExpressions": [{"key": HOST, "operator": "Exists"}]})
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": rows}}}
+    world.wait_for("c", request("gpu"), tolerant() | {"affinity": affinity})
+    assert longest_step(cycle, only=Term.matches) < 10 * MOST_REQUIREMENTS
+    assert "c" in world.places()

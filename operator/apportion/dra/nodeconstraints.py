@@ -12,14 +12,20 @@ from apportion.dra.taint import Taint, untolerated
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
-def against(node: Node, pod: Pod, allows: Callable[[Node], bool] | None = None) -> str | None:
+def against(
+    node: Node,
+    pod: Pod,
+    allows: Callable[[Node], bool] | None = None,
+    left: Callable[[tuple[Taint, ...]], Taint | None] | None = None,
+) -> str | None:
     """Return why the node can never take the pod, whatever else runs there; None when it could.
 
-    `allows` says whether the pod's required node affinity does, where somebody knows.
+    `allows` says whether the pod's required node affinity does, `left` which taint its tolerations leave, where somebody knows.
     """
-    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
+    left = left or (lambda taints: untolerated(taints, pod.tolerations))
+    if node.unschedulable and left((_UNSCHEDULABLE,)):
         return "unschedulable"
-    taint = untolerated(node.taints, pod.tolerations)
+    taint = left(node.taints)
     if taint is not None:
         return f"taint {taint.key}"
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):

@@ -91,3 +91,17 @@ def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) 
         if taint.blocks and not any(toleration.tolerates(taint) for toleration in tolerations):
             return taint
     return None
+
+
+class Tolerance:
+    """What tolerations leave of taints: many nodes have the same ones, and a pod may have hundreds of tolerations."""
+
+    def __init__(self, tolerations: tuple[Toleration, ...]) -> None:
+        self._tolerations = tolerations
+        self._found: dict[tuple[Taint, ...], Taint | None] = {}
+
+    def untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
+        """Return the first blocking taint without a toleration; equal taints are compared once."""
+        if taints and taints not in self._found:
+            self._found[taints] = untolerated(taints, self._tolerations)
+        return self._found[taints] if taints else None

@@ -49,7 +49,7 @@ class Candidates:
             snapshot, lambda pod: pod.node or promised_node(pod, snapshot), self._room.doubted
         )
         """The pods on nodes."""
-        self.neighbours = Neighbours(snapshot, self.placed)
+        self.neighbours = Neighbours(snapshot, self.placed, self._room.capacity)
         self._pass = 0
 
     def begin(self, number: int) -> None:

@@ -9,6 +9,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
@@ -17,6 +18,7 @@ from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import HostPort, conflict
+from apportion.dra.taint import Taint, Tolerance
 from apportion.scheduling.nodeaffinity import NodeAffinity, Terms
 from apportion.scheduling.nodefit import NodeFit
 from apportion.scheduling.pace import Pace
@@ -29,6 +31,8 @@ _NODES_AT_ONCE = 1024
 """Nodes that are compared with pods without a pause, some ten millionths of a second each."""
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
+_Known: TypeAlias = tuple[Callable[[Node], bool] | None, Callable[[tuple[Taint, ...]], Taint | None]]
+"""What says of a pod whether its node affinity allows a node, and which taint its tolerations leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +191,10 @@ class HostCapacity:
         for pods in sets:
             yield from self._fit_steps(self._fit_of(pods, None), pace)
 
+    def allows(self, terms: Terms | None) -> Callable[[Node], bool] | None:
+        """Return what says whether required node affinity allows a node; None: there is none."""
+        return self._affinity.of(terms).allows if terms else None
+
     def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
         """Return the nodes that could take all the pods together if nothing else ran there."""
         return self._fit(pods, None, alone=True).fitting()
@@ -213,13 +221,13 @@ class HostCapacity:
         """Look at the nodes that changed; yields by the `pace`."""
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
-            allowed = [self._affinity.of(pod.affinity).allows if pod.affinity else None for pod in fit.pods]
+            known = [(self.allows(pod.affinity), Tolerance(pod.tolerations).untolerated) for pod in fit.pods]
             names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}
             for name in names:
                 if pace.rests():
                     yield
                 node = self.nodes.get(name)
-                reason = self._against(node, fit, allowed) if node is not None else None
+                reason = self._against(node, fit, known) if node is not None else None
                 fit.put(name, reason, exists=node is not None)
             # Who ends in between has to look at all of them once more.
             fit.seen = end
@@ -228,11 +236,9 @@ class HostCapacity:
         """Return what bound pods request of a node, and what pods that allocations send there do."""
         return self._load(name), self._promised.get(name, {})
 
-    def _against(
-        self, node: Node, fit: NodeFit, allowed: Sequence[Callable[[Node], bool] | None]
-    ) -> str | None:
-        for pod, allows in zip(fit.pods, allowed, strict=True):
-            reason = against(node, pod, allows)
+    def _against(self, node: Node, fit: NodeFit, known: Sequence[_Known]) -> str | None:
+        for pod, (allows, left) in zip(fit.pods, known, strict=True):
+            reason = against(node, pod, allows, left)
             if reason is not None:
                 return reason
         if fit.alone:

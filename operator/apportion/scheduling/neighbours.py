@@ -12,6 +12,7 @@ from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.podrelations import Spread
 from apportion.dra.selectionindex import Matched, matches
 from apportion.scheduling.company import is_company
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.nodedomains import CLUSTER, ByValue, NodeDomains
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
@@ -23,11 +24,11 @@ HOSTNAME = "kubernetes.io/hostname"
 class Neighbours:
     """Pods beside which a pod would run."""
 
-    def __init__(self, snapshot: Snapshot, placed: PlacedPods) -> None:
-        """`placed`: the pods on nodes."""
+    def __init__(self, snapshot: Snapshot, placed: PlacedPods, capacity: HostCapacity) -> None:
+        """`placed`: the pods on nodes; `capacity` knows what node affinity allows."""
         self._snapshot = snapshot
         self._placed = placed
-        self._domains = NodeDomains(snapshot)
+        self._domains = NodeDomains(snapshot, capacity)
 
     def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
         """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""

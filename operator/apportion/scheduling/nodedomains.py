@@ -5,7 +5,7 @@ k8s.io/kubernetes pkg/scheduler/framework/plugins/podtopologyspread.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
@@ -13,7 +13,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import Spread
-from apportion.dra.taint import untolerated
+from apportion.dra.taint import Tolerance
+from apportion.scheduling.hostcapacity import HostCapacity
 
 CLUSTER = ""
 """Stands for a label of which all nodes have the same value."""
@@ -27,8 +28,9 @@ ByValue: TypeAlias = Mapping[str, frozenset[str]]
 class NodeDomains:
     """The nodes by domain."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, capacity: HostCapacity) -> None:
+        """`capacity` knows what node affinity allows."""
+        self._snapshot, self._capacity = snapshot, capacity
         self._epoch = -1
         self._names: frozenset[str] = frozenset()
         self._domains: dict[str, ByValue] = {}
@@ -83,12 +85,26 @@ class NodeDomains:
         if kind not in self._counting:
             if len(self._counting) >= MOST_KEPT:
                 del self._counting[next(iter(self._counting))]
-            nodes = [node for node in self._snapshot.nodes.values() if _counts(node, pod, spread, keys)]
-            self._counting[kind] = nodes, {}
+            rule = self._rule(pod, spread)
+            self._counting[kind] = [node for node in self._snapshot.nodes.values() if rule(node)], {}
         nodes, domains = self._counting[kind]
         if spread.topology_key not in domains:
             domains[spread.topology_key] = _by_value(spread.topology_key, nodes)
         return domains[spread.topology_key]
+
+    def _rule(self, pod: Pod, spread: Spread) -> Callable[[Node], bool]:
+        """Return what says whether pods on a node count for a constraint of a pod."""
+        keys, wanted = {each.topology_key for each in pod.relations.spread}, pod.node_selector.items()
+        left, allows = Tolerance(pod.tolerations).untolerated, self._capacity.allows(pod.affinity)
+
+        def counts(node: Node) -> bool:
+            if not keys <= node.labels.keys() or (not spread.any_taint and left(node.taints) is not None):
+                return False
+            return spread.any_affinity or (
+                wanted <= node.labels.items() and (pod.affinity is None or bool(allows and allows(node)))
+            )
+
+        return counts
 
     def _refresh(self) -> None:
         if self._epoch != self._snapshot.node_epoch:
@@ -109,17 +125,3 @@ def _by_value(key: str, nodes: Iterable[Node]) -> ByValue:
 
 def _value(node: Node, key: str) -> str | None:
     return "" if key == CLUSTER else node.labels.get(key)
-
-
-def _counts(node: Node, pod: Pod, spread: Spread, keys: tuple[str, ...]) -> bool:
-    """Say whether pods on a node count for a constraint; `keys`: the labels of all constraints of the pod."""
-    labels = node.labels
-    if not all(key in labels for key in keys):
-        return False
-    if not spread.any_taint and untolerated(node.taints, pod.tolerations) is not None:
-        return False
-    if spread.any_affinity:
-        return True
-    if any(labels.get(key) != value for key, value in pod.node_selector.items()):
-        return False
-    return pod.affinity is None or any(term.matches(node.name, labels) for term in pod.affinity)
