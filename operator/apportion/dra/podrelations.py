@@ -113,6 +113,11 @@ class PodRelations:
         return (*company, *apart, *[spread.pods for spread in self.spread if spread.pods.labels])
 
     @property
+    def looks(self) -> int:
+        """Return how often all nodes are looked at for it: once for a term of affinity or anti-affinity, and some four times for a spread."""
+        return len(self.affinity) + len(self.anti_affinity) + 4 * len(self.spread)
+
+    @property
     def company(self) -> PodSelection:
         """Return which pods match all terms of affinity, of which there are some."""
         return reduce(and_, (term.pods for term in self.affinity))

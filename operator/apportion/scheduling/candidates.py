@@ -170,8 +170,9 @@ class Candidates:
         reasons: dict[str, int],
         goes: Goes | None,
         beside: Sequence[Pod],
+        looked_at: set[object],
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out."""
+        """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out, and to `looked_at` the kind of pod about which neighbours were asked."""
         for condition in dict.fromkeys(self._snapshot.volumes.conditions(pod)):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
@@ -191,6 +192,9 @@ class Candidates:
             if len(suited) < len(nodes):
                 reasons[what] = len(nodes) - len(suited)
                 allowed = allowed - nodes | suited
+        if (kind := self.neighbours.kind(pod)) in looked_at:
+            return allowed
+        looked_at.add(kind)
         kept_off = "host port", capacity.without_port(pod)
         for reason, nodes in chain((kept_off,), self.neighbours.ruled_out(pod, goes, beside)):
             if off := nodes & allowed:
@@ -255,12 +259,13 @@ class Candidates:
         goes: Goes | None,
     ) -> frozenset[str]:
         """Return which of these nodes suit what the demand asks beside cpu and memory; adds to `reasons` what rules the others out."""
-        pods = in_order(demand.pods)
+        pods, looked_at = in_order(demand.pods), set[object]()
         for number, pod in enumerate(pods):
             if pod.node is not None:
                 allowed &= {pod.node}
             else:
-                allowed = self._conditioned(pod, allowed, capacity, reasons, goes, pods[:number])
+                beside = pods[:number]
+                allowed = self._conditioned(pod, allowed, capacity, reasons, goes, beside, looked_at)
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             if allocation is not None and not allocation.everywhere:

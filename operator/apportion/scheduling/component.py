@@ -20,6 +20,8 @@ from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import constraints_of
 from apportion.scheduling.waiting import (
     MOST_CLAIMS,
+    MOST_KINDS,
+    MOST_LOOKS,
     MOST_PODS,
     LeftOut,
     TooManyTerms,
@@ -64,7 +66,8 @@ def component_of(start: Claim, snapshot: Snapshot, pace: Pace) -> Generator[None
     found = yield from _hanging(start, snapshot, pace)
     claims, tied, pods = found.claims, found.tied, found.pods
     named = claims.keys() | tied.keys()
-    if len(pods) > MOST_PODS or len(claims) > MOST_CLAIMS:
+    too_many = len(pods) > MOST_PODS or len(claims) > MOST_CLAIMS
+    if too_many or (len(pods) > 1 and (yield from _are_too_unlike(found, pace))):
         pods = yield from _chosen(found, pace)
         named = {claim.uid for _, own in pods.values() for claim in own}
         found.left_out += [LeftOut(pod) for uid, (pod, _) in found.pods.items() if uid not in pods]
@@ -117,6 +120,40 @@ def _hanging(start: Claim, snapshot: Snapshot, pace: Pace) -> Generator[None, No
     return found
 
 
+@dataclass(slots=True)
+class _Kinds:
+    """How much pods differ in what they ask of their node, and of the pods there."""
+
+    kinds: set[object] = field(default_factory=set)
+    asked: set[object] = field(default_factory=set)
+    looks: int = 0
+
+    def add(self, pod: Pod) -> bool:
+        """Count a pod that has no node; says whether it is no more than a demand may have, and counts it only then."""
+        if pod.node is not None:
+            return True
+        kind, asked = constraints_of(pod), (pod.relations, tuple(sorted(pod.labels.items())))
+        more = 0 if asked in self.asked else pod.relations.looks
+        if (kind not in self.kinds and len(self.kinds) >= MOST_KINDS) or self.looks + more > MOST_LOOKS:
+            return False
+        self.kinds.add(kind)
+        self.looks += more
+        if more:
+            self.asked.add(asked)
+        return True
+
+
+def _are_too_unlike(hanging: _Hanging, pace: Pace) -> Generator[None, None, bool]:
+    """Say whether the pods differ in more than a demand may have."""
+    kinds = _Kinds()
+    for pod, _ in hanging.pods.values():
+        if pace.rests():
+            yield
+        if not kinds.add(pod):
+            return True
+    return False
+
+
 def _chosen(hanging: _Hanging, pace: Pace) -> Generator[None, None, dict[str, _Member]]:
     """Return as many of the pods as a demand may have: one of each kind, so that none waits behind others that no node takes, then small ones before large ones."""
     rows, kinds = [], dict[object, tuple[bool, HostResources, str, str]]()
@@ -128,13 +165,13 @@ def _chosen(hanging: _Hanging, pace: Pace) -> Generator[None, None, dict[str, _M
         kind = constraints_of(pod)
         kinds[kind] = min(kinds.get(kind, row), row)
     found: dict[str, _Member] = {}
-    named: set[str] = set()
+    named, unlike = set[str](), _Kinds()
     for *_, uid in dict.fromkeys((*nsmallest(MOST_PODS, kinds.values()), *nsmallest(MOST_PODS, rows))):
         pod, claims = hanging.pods[uid]
         if pace.rests(len(claims)):
             yield
         own = {claim.uid for claim in claims if claim.uid in hanging.claims}
-        if len(found) < MOST_PODS and len(named | own) <= MOST_CLAIMS:
+        if len(found) < MOST_PODS and len(named | own) <= MOST_CLAIMS and unlike.add(pod):
             found[uid] = pod, claims
             named |= own
     return found

@@ -17,6 +17,8 @@ from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, UnsuitableConfiguration
 from apportion.scheduling.waiting import (
     MOST_CLAIMS,
+    MOST_KINDS,
+    MOST_LOOKS,
     MOST_PODS,
     LeftOut,
     RefusedConfiguration,
@@ -157,9 +159,10 @@ def _left_out(pod: Pod) -> str:
             f" for {MOST_CLAIMS} claims at most"
         )
     return (
-        f"spec.resourceClaims: its claims, and pods that share them, hang together with more than {MOST_PODS} pods or {MOST_CLAIMS} claims,"
-        " all of whose devices have to be on one node; devices are chosen for so many at once, for small pods before large ones, and this pod"
-        " waits until those have theirs"
+        f"spec.resourceClaims: its claims, and pods that share them, hang together with more than {MOST_PODS} pods or {MOST_CLAIMS} claims, or with"
+        f" pods of more than {MOST_KINDS} kinds by what they ask of their node, or of {MOST_LOOKS} terms of pod affinity and spread (one of spread counts"
+        " four times); all of their devices have to be on one node, they are chosen for so many at once, for small pods before large ones, and this"
+        " pod waits until those have theirs"
     )
 
 

@@ -70,6 +70,12 @@ class Neighbours:
         """Say whether `ruled_out` has any reason for a pod, also one that rules no node out."""
         return bool(pod.relations.affinity or pod.relations.spread) or any(self._against(pod))
 
+    def kind(self, pod: Pod) -> object:
+        """Return what is looked at in a pod; one that is counted on a node is a kind of its own, as it is no neighbour of itself."""
+        exclusive = self._snapshot.volumes.exclusive(pod) if pod.volumes else None
+        own = pod.uid if self._placed.is_placed(pod) else ""
+        return pod.namespace, tuple(sorted(pod.labels.items())), pod.relations, exclusive, own
+
     def has_obstacles(self, pod: Pod) -> bool:
         """Say whether any pod might have to go from a node before this one could go there."""
         return bool(pod.relations.spread) or any(there for _, _, there in self._against(pod))

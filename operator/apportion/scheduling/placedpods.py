@@ -138,6 +138,10 @@ class PlacedPods:
         """Return the node on which a pod is counted though nobody has sent it there yet."""
         return self._placed.get(pod.uid)
 
+    def is_placed(self, pod: Pod) -> bool:
+        """Say whether a pod is counted on a node."""
+        return self._where(pod.uid) is not None
+
     @contextmanager
     def without(self, pods: Collection[Pod]) -> Generator[None]:
         """Count these pods nowhere within a block."""

@@ -31,6 +31,11 @@ MOST_CLAIMS = 64
 """Claims of a demand, all of whose devices are on one node: eight GPUs in seven partitions each are 56. To place claims together takes work that grows
 with their square, in one step; the API has no limit for the claims of a pod."""
 
+MOST_KINDS = 16
+"""Kinds of pods of a demand, by what they ask of their node: each is compared with all nodes, and before anybody else is served."""
+MOST_LOOKS = 128
+"""What pods of a demand ask of the pods there, each once, by `PodRelations.looks`: as much as a pod may have by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingDemand:
