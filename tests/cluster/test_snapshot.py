@@ -26,6 +26,9 @@ PARTS: Final[dict[str, Json]] = {
     "node": {"spec": {"nodeName": "n1"}},
     "gates": {"spec": {"schedulingGates": [{"name": "other"}]}},
     "claims": {"spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "another"}]}},
+    "unread_claims": {
+        "spec": {"resourceClaims": [{"name": f"c{row}", "resourceClaimName": "c"} for row in range(129)]}
+    },
     "requests": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}},
     "node_selector": {"spec": {"nodeSelector": {"zone": "a"}}},
     "affinity": {

@@ -85,7 +85,7 @@ class EndedAllocations:
         now = self._pods.get(pod)
         named = {each.claim for each in now.claims} if now is not None else set()
         for claim in found:
-            if now is None or (now.node is None and claim.name not in named):
+            if now is None or (now.node is None and claim.name not in named and not now.unread_claims):
                 self._keep(claim.uid, {each.uid for each in claim.reserved_for} - {pod})
             elif not any(self._live(each.uid) for each in claim.reserved_for):
                 self._drop(claim.uid)

@@ -7,6 +7,7 @@ that of Kueue's plain pod groups (label `kueue.x-k8s.io/pod-group-name`, annotat
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from apportion.dra import reading
@@ -30,6 +31,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 
 
+MOST_CLAIMS_READ = 128
+"""Entries of `spec.resourceClaims` that are read, of which the API allows any number: each is looked up whenever something changes about one of them."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of condition PodScheduled that autoscalers look for (core/v1, PodReasonUnschedulable)."""
 
@@ -70,6 +73,9 @@ class Pod:
     shown: bool = False
     """Whether that condition says Unschedulable though there is a gate, so that autoscalers see the pod."""
     claims: tuple[PodClaim, ...] = ()
+    """The first of them, if it names very many."""
+    unread_claims: int = 0
+    """How many it names beside these."""
     requests: Resources = field(default_factory=dict)
     """Resources as kube-scheduler counts them: sum of containers, maximum of init containers, plus overhead; while it is resized the larger amounts."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -134,6 +140,7 @@ class Pod:
             scheduled_at=scheduled_at,
             shown=shown,
             claims=_claims(spec, status),
+            unread_claims=max(0, len(spec.get("resourceClaims") or ()) - MOST_CLAIMS_READ),
             requests=pod_requests(spec, status),
             node_selector=dict(reading.table(spec, "nodeSelector", at="spec")),
             affinity=_affinity(spec),
@@ -175,7 +182,7 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
         for _, row in reading.rows(status, "resourceClaimStatuses", at="status")
     }
     found = []
-    for path, row in reading.rows(spec, "resourceClaims", at="spec"):
+    for path, row in islice(reading.rows(spec, "resourceClaims", at="spec"), MOST_CLAIMS_READ):
         name = reading.text(row, "name", at=path)
         direct = reading.text(row, "resourceClaimName", at=path, default="") or None
         template = reading.text(row, "resourceClaimTemplateName", at=path, default="")

@@ -111,6 +111,9 @@ def _hanging(start: Claim, snapshot: Snapshot, pace: Pace) -> Generator[None, No
             if pod.node is None and (excess := excess_of(pod)) is not None:
                 found.left_out.append(TooManyTerms(pod, excess))
                 continue
+            if pod.unread_claims:
+                found.left_out.append(LeftOut(pod))
+                continue
             if pace.rests(len(pod.claims)):
                 yield
             others = _startable(pod, snapshot)

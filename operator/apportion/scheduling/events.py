@@ -153,9 +153,9 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
 
 def _left_out(pod: Pod) -> str:
     """Return why a pod is no part of a demand."""
-    if len(pod.claims) > MOST_CLAIMS:
+    if (count := len(pod.claims) + pod.unread_claims) > MOST_CLAIMS:
         return (
-            f"spec.resourceClaims: these are {len(pod.claims)} claims, all of whose devices have to be on one node; a pod is given devices"
+            f"spec.resourceClaims: these are {count} claims, all of whose devices have to be on one node; a pod is given devices"
             f" for {MOST_CLAIMS} claims at most"
         )
     return (
