@@ -86,6 +86,7 @@ class WaitingQueue:
         Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
         of its pods counts as 0: among such demands the older one goes first.
         """
+        yield from self._snapshot.changes.steps()
         snapshot, managed = self._snapshot, self._snapshot.managed
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         pace, drivers = Pace(), frozenset(snapshot.devices.names.drivers)
