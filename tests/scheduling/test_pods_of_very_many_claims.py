@@ -70,3 +70,24 @@ def test_a_pod_that_got_to_its_node_has_what_a_claim_that_is_not_read_has_lost()
     pod = world.see(PODS, pod | {"metadata": pod["metadata"] | {"labels": {"changed": "yes"}}})
     world.see(PODS, pod | {"spec": pod["spec"] | {"nodeName": "n1"}})
     assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-0"))
+
+
+@pytest.mark.parametrize(("has_device", "looks"), [(True, 2), (False, 30)], ids=["gates", "decision"])
+async def test_many_pods_that_name_many_claims_hold_up_nobody_for_long(
+    unanswered: Client,
+    has_device: bool,  # noqa: FBT001
+    looks: int,
+) -> None:
+    """As many pods as a demand may have, that name 64 claims each: their gates were looked at in one piece of a quarter of a second, and where the pods go took twice as long as needed."""
+    longest = []
+    for count in (1, 64):
+        world = fleet({"n1": ("h100", 8)})
+        cycle = served_before(world, unanswered)
+        if has_device:
+            world.allocate(world.claim("c0"), "n1", "gpu-0")
+        else:
+            world.claim("c0")
+        for number in range(256):
+            world.pod(f"p{number}", gates=(GATE,), spec=naming(count))
+        longest.append(longest_step(cycle))
+    assert longest[1] < longest[0] + 256 * 64 * looks

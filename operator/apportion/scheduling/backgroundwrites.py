@@ -117,7 +117,9 @@ class BackgroundWrites:
 
     def _loses(self, pod: Pod) -> bool:
         """Say whether a claim of a pod is being cleared: without its gate kube-scheduler might bind the pod to the node of what is gone by then."""
-        return any(claim and claim.uid in self.clearing for claim in self._snapshot.named_claims(pod))
+        return bool(self.clearing) and any(
+            claim and claim.uid in self.clearing for claim in self._snapshot.named_claims(pod)
+        )
 
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""

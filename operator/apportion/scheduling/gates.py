@@ -20,12 +20,12 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.onepod import OnePod
-from apportion.scheduling.pace import Changed
+from apportion.scheduling.pace import Changed, Pace
 from apportion.scheduling.sharing import ShutOut
 from apportion.scheduling.waiting import claims_of, finalizer_of, has_devices
 
 AT_ONCE = 256
-"""Pods that `open` looks at before it yields."""
+"""Claims of pods that `open` looks at before it yields."""
 PartitionPhase = Callable[[Claim], Phase | None]
 """The worst phase of the partitions behind a claim; None when it has none."""
 
@@ -62,7 +62,7 @@ class Gates:
         phase: PartitionPhase,
         ungating: Callable[[str], bool] = lambda _: False,
     ) -> Generator[None, None, list[Pod]]:
-        """Return pods whose gate can be removed, without those of which `ungating` says that it is being removed; yields after each few pods.
+        """Return pods whose gate can be removed, without those of which `ungating` says that it is being removed; yields after each few claims.
 
         `contested` are the UIDs of claims whose devices overlap.
         """
@@ -83,10 +83,10 @@ class Gates:
 
         whole: dict[tuple[str, str], bool] = {}
         shut_out, one_pod = ShutOut(snapshot), OnePod(snapshot, ungating)
-        opened: list[Pod] = []
+        opened, pace = list[Pod](), Pace(AT_ONCE)
         self.taken, self.uncut, self.unprotected, self.awaited = [], {}, {}, {}
-        for number, pod in enumerate(snapshot.pods_of(self._allocated), start=1):
-            if number % AT_ONCE == 0:
+        for pod in snapshot.pods_of(self._allocated):
+            if pace.rests(max(1, len(pod.claims))):
                 yield
             if ungating(pod.uid):
                 continue

@@ -13,7 +13,7 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import fits_alone
-from apportion.scheduling.waiting import claims_of, is_others, ready
+from apportion.scheduling.waiting import is_others, is_usable, ready
 
 
 class NodeRoom:
@@ -83,9 +83,12 @@ def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
 
 def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:
     """Return the node of a pod that nothing but its scheduler keeps from it; who cannot start takes no room that others could have."""
-    claims = claims_of(pod, snapshot) if ready(pod) and pod.scheduler in snapshot.schedulers else None
     found: str | None = None
-    for claim in claims or ():
+    if not ready(pod) or pod.scheduler not in snapshot.schedulers:
+        return None
+    for claim in snapshot.named_claims(pod):
+        if claim is None or not is_usable(claim, pod):
+            return None
         allocation = snapshot.allocation(claim)
         if allocation is not None:
             found = found or allocation.node

@@ -176,10 +176,15 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     """Return the pod's claims; None while one is missing, being deleted, or owned by another pod of the same name."""
     found = []
     for claim in snapshot.named_claims(pod):
-        if claim is None or claim.deleting or claim.owner_pod not in (None, pod.uid):
+        if claim is None or not is_usable(claim, pod):
             return None
         found.append(claim)
     return tuple(found)
+
+
+def is_usable(claim: Claim, pod: Pod) -> bool:
+    """Say whether a pod that names a claim can start with it: it is not being deleted, nor owned by another pod of the same name."""
+    return not claim.deleting and claim.owner_pod in (None, pod.uid)
 
 
 def is_current(demand: WaitingDemand, snapshot: Snapshot) -> bool:
