@@ -2,12 +2,15 @@
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from apportion.dra.excess import (
+    MOST_LABELS,
     MOST_POD_TERMS,
     MOST_PORTS,
     MOST_REQUIREMENTS,
+    MOST_RESOURCES,
     MOST_SPREADS,
     MOST_TOLERATIONS,
     MOST_VALUES,
@@ -73,7 +76,18 @@ def volumes(number: int) -> Json:
     return {"volumes": [{**with_volume()["volumes"][0], "name": f"v{row}"} for row in range(number)]}
 
 
+def resources(number: int) -> Json:
+    requests = {f"example.com/r{row}": "1" for row in range(number)}
+    return {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+
+
+def node_selector(number: int) -> Json:
+    return {"nodeSelector": {f"k{row}": "v" for row in range(number)}}
+
+
 BOUNDS = {
+    "resources": (resources, MOST_RESOURCES, "spec.containers:"),
+    "node selector": (node_selector, MOST_LABELS, "spec.nodeSelector:"),
     "pod terms": (pod_terms, MOST_POD_TERMS, "spec.affinity:"),
     "spread": (spreads, MOST_SPREADS, "spec.topologySpreadConstraints:"),
     "requirements on pods": (lambda number: selected(labels(number)), MOST_REQUIREMENTS, "labelSelectors"),
@@ -201,3 +215,19 @@ def test_a_pod_that_is_not_served_has_nothing_asked_anew(number: int, *, wakes: 
     assert world.snapshot.retry_epoch == before
     world.see(PODS, web)
     assert (world.snapshot.retry_epoch > before) == wakes
+
+
+@pytest.mark.parametrize("has_device", [True, False])
+async def test_no_step_grows_with_what_pods_request(unanswered: Client, *, has_device: bool) -> None:
+    """Fifty pods with 12,000 resources each held up everybody for a second and a half."""
+    longest = []
+    for number in (2, 2_000):
+        world = fleet({"n1": ("h100", 8)})
+        cycle = served_before(world, unanswered)
+        raw = world.claim("c", request("gpu"))
+        if has_device:
+            world.allocate(raw, "n1", "gpu-0")
+        for each in range(30):
+            world.pod(f"p{each}", "c", gates=(GATE,), spec=resources(number))
+        longest.append(longest_step(cycle))
+    assert longest[1] < 1.5 * longest[0]

@@ -18,6 +18,10 @@ MOST_REQUIREMENTS = 256
 """Requirements on labels: of required node affinity (a term counts as one at least), and of all selectors of pods."""
 MOST_VALUES = 4096
 """Values that these requirements name: a term of node affinity may list the hosts of a large cluster."""
+MOST_RESOURCES = 128
+"""Resources that its containers request; a node has some ten."""
+MOST_LABELS = 256
+"""Labels of its node selector."""
 MOST_TOLERATIONS = 256
 MOST_PORTS = 256
 """Host ports, of all containers."""
@@ -39,10 +43,15 @@ class PodExcess:
 
 def excess_of(pod: Pod) -> PodExcess | None:
     """Return the first field in which a pod asks for more than is evaluated; None: there is none, as almost always."""
-    is_plain = pod.relations is NO_RELATIONS and pod.affinity is None
+    is_plain = pod.relations is NO_RELATIONS and pod.affinity is None and not has_many_needs(pod)
     if is_plain and len(pod.tolerations) <= MOST_TOLERATIONS and len(pod.volumes) <= MOST_VOLUMES:
         return None  # most pods ask for nothing of the kind
     return next((PodExcess(*each) for each in _counted(pod) if each[2] > each[3]), None)
+
+
+def has_many_needs(pod: Pod) -> bool:
+    """Say whether a pod requests more resources, or selects nodes by more labels, than is evaluated: even to compare it with other pods takes long."""
+    return len(pod.requests) > MOST_RESOURCES or len(pod.node_selector) > MOST_LABELS
 
 
 def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
@@ -60,6 +69,8 @@ def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
     at = "spec.affinity.nodeAffinity"
     yield at, "required terms and requirements", sum(max(1, len(row)) for row in rows), MOST_REQUIREMENTS
     yield at, "values", _values(each for row in rows for each in row), MOST_VALUES
+    yield "spec.containers", "requested resources", len(pod.requests), MOST_RESOURCES
+    yield "spec.nodeSelector", "labels", len(pod.node_selector), MOST_LABELS
     yield "spec.containers", "host ports", len(asked.ports), MOST_PORTS
     yield "spec.volumes", "volumes of PersistentVolumeClaims", len(pod.volumes), MOST_VOLUMES
     yield "spec.tolerations", "tolerations", len(pod.tolerations), MOST_TOLERATIONS

@@ -6,6 +6,7 @@ In: nodes and pods. Out: amounts, and the resource of which a node has too littl
 from collections.abc import Collection, Sequence
 
 from apportion.allocator.facts.host import HostResources
+from apportion.dra.excess import has_many_needs
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
 
@@ -43,7 +44,9 @@ def is_allocated(resource: str, node: Node, backed: Collection[str]) -> bool:
 
 
 def constraints_of(pod: Pod) -> object:
-    """Return all that `HostCapacity` looks at in a pod."""
+    """Return all that `HostCapacity` looks at in a pod; something that no other pod has, where that is too much."""
+    if has_many_needs(pod):
+        return pod.uid
     return (
         tuple(sorted(pod.requests.items())),
         tuple(sorted(pod.node_selector.items())),

@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.excess import has_many_needs
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import PodRelations
@@ -105,9 +106,9 @@ def _kinds(pods: Iterable[Pod], snapshot: Snapshot) -> Iterable[Pod]:
 
 
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:
-    """Say whether a node could take a pod beside those that are bound to it."""
+    """Say whether a node could take a pod beside those that are bound to it; of one that asks for too much nobody knows."""
     node = snapshot.node(name)
-    if node is None or against(node, pod) is not None:
+    if node is None or has_many_needs(pod) or against(node, pod) is not None:
         return False
     load, backed = snapshot.pod_index.load(name), snapshot.managed.extended_resources
     return lacking(node, total((pod,)), load, backed=backed) is None
