@@ -141,7 +141,7 @@ async def test_one_that_was_being_cut_is_ours_after_a_second_kill(killable: Kill
 
 
 async def test_a_full_disk_costs_no_partition(killable: KillableNode) -> None:
-    """Killed in a cut, and the disk full at every start until somebody frees it: the partition is still ours, and the only one."""
+    """Killed in a cut, and the disk full at every start, without ballast, until somebody frees it: the partition is still ours, and the only one."""
     node = killable.node
     state = killable.journal.parent
     with small_disk(state) as disk:
@@ -151,6 +151,7 @@ async def test_a_full_disk_costs_no_partition(killable: KillableNode) -> None:
         # A clean end removes the log of SQLite, which the next start has to make.
         with closing(sqlite3.connect(killable.journal)) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (state / "journal.ballast").unlink()
         disk.fill()
         for _ in range(2):
             assert await node.start().exited == 1

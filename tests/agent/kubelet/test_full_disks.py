@@ -76,6 +76,21 @@ async def test_claims_are_unprepared_on_a_full_disk_one_after_the_other(
             assert node.context.journal.claims() == ()
 
 
+@pytest.mark.parametrize("boot", ["boot", "the next one"], ids=["start", "reboot"])
+async def test_an_agent_that_starts_on_a_full_disk_unprepares_claims(
+    tmp_path: Path, make_backend: MakeBackend, boot: str
+) -> None:
+    """It is updated, or the node reboots, while a pod fills the disk: no agent would start as long as the pod has not ended, nor the pod end."""
+    with small_disk(tmp_path / "disk") as disk:
+        async with one_card(disk.folder, make_backend(cards=[H100])) as node:
+            await preparer(tmp_path, node, "gpu-0").prepare(REF)
+        disk.fill()
+        async with one_card(disk.folder, make_backend(cards=[H100]), boot=boot) as node:
+            assert len(node.context.journal.claims()) == (boot == "boot")
+            await preparer(tmp_path, node, known=False).unprepare(REF)
+            assert node.context.journal.claims() == ()
+
+
 async def test_the_ballast_is_made_anew_once_the_disk_has_room(
     tmp_path: Path, make_backend: MakeBackend
 ) -> None:

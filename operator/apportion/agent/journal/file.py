@@ -94,26 +94,45 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def open_file(
-    path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]], patience: float
+    path: Path,
+    tables: Iterable[Callable[[sqlite3.Connection], object]],
+    patience: float,
+    *,
+    more_room: Callable[[], bool] = lambda: False,
 ) -> sqlite3.Connection:
     """Open or make a journal; one of an older release is brought up, its rows kept. `tables` read all rows.
 
-    `patience`: seconds for which each access waits for another process that has locked the file.
+    `patience`: seconds for which each access waits for another process that has locked the file. `more_room` makes some on a full
+    disk, and says whether it did: to open a file takes a log and what readers share.
 
     One of a later release is used as it is; a broken one, or one that only later releases can use, is set aside. Raises NotReady when it cannot be opened for any other reason.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return _open(path, tables, patience)
+            return _open_in_room(path, tables, patience, more_room)
         except _BrokenFile as error:
             # SQLite takes bytes that the disk does not give (EIO) for broken ones; a plain read tells them apart.
             path.read_bytes()
             aside = _set_aside(path)
             _log.error("journal.broken", error=str(error), set_aside=aside and aside.name)
-            return _open(path, tables, patience)
+            return _open_in_room(path, tables, patience, more_room)
     except (sqlite3.Error, OSError, _BrokenFile) as error:
         raise NotReady(f"the journal {path} cannot be opened, and stays as it is: {error}") from None
+
+
+def _open_in_room(
+    path: Path,
+    tables: Iterable[Callable[[sqlite3.Connection], object]],
+    patience: float,
+    more_room: Callable[[], bool],
+) -> sqlite3.Connection:
+    while True:
+        try:
+            return _open(path, tables, patience)
+        except sqlite3.OperationalError as error:
+            if not (is_full(error) and more_room()):
+                raise
 
 
 def _open(

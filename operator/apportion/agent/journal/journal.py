@@ -14,10 +14,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from apportion.agent.journal import cards, networks, rows, sharing
+from apportion.agent.journal import boot, cards, networks, rows, sharing
 from apportion.agent.journal.ballast import Ballast
 from apportion.agent.journal.file import UNREADABLE, is_broken, is_full, open_file
 from apportion.agent.journal.known import Known
@@ -33,21 +34,20 @@ class Journal:
     """One journal file. Thread-safe; every changing call is one transaction."""
 
     def __init__(self, path: Path, boot_id: str, *, patience: float = 10.0) -> None:
-        """Open or make the file (`file.py`). Raises NotReady when it can be neither read nor written.
+        """Open or make the file (`file.py`), on a full disk in the room of the ballast. Raises NotReady when it can be neither read nor written.
 
-        `patience`: seconds for which each access waits for another process that has locked the file.
-
-        After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
-        stay and are compared with the hardware.
+        `patience`: seconds for which each access waits for another process that has locked the file. After a reboot (another boot id)
+        no claim is prepared any more (`boot.py`).
         """
         self._path = path
         self._lock = threading.Lock()
         self.broken = ""
         """Why the file is broken, "" as long as that was not seen: then every call raises, and the process has to end."""
-        self._db = open_file(path, _TABLES, patience)
         self._ballast = Ballast(path.with_suffix(".ballast"))
+        # An agent that does not start on a full disk unprepares nothing, after which kubelet frees what a pod has written.
+        self._db = open_file(path, _TABLES, patience, more_room=self._ballast.give_up)
         try:
-            self.rebooted = self._note_boot(boot_id)
+            self.rebooted = self._write(partial(boot.note, boot_id=boot_id), frees=True)
             self._known = Known(path, patience)
         except BaseException as error:
             self._db.close()
@@ -228,20 +228,6 @@ class Journal:
         with self._reading() as db:
             return frozenset(row["uid"] for row in db.execute("SELECT uid FROM interrupted"))
 
-    def _note_boot(self, boot_id: str) -> bool:
-        with self._transaction() as db:
-            known = db.execute("SELECT id FROM boot").fetchone()
-            if known is not None and known["id"] == boot_id:
-                return False
-            db.execute("DELETE FROM boot")
-            db.execute("INSERT INTO boot VALUES (?)", (boot_id,))
-            for claim in rows.claims(db):
-                rows.drop_claim(db, claim.uid, claim.driver)
-            sharing.forget_all(db)
-            # The host has set up its interfaces anew.
-            db.execute("DELETE FROM networks")
-            return known is not None
-
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `read` finds of a whole table, which nobody may change; one row is read as fast from the file."""
         with self._reading() as db:
@@ -262,7 +248,7 @@ class Journal:
         with self._writing(), transaction(self._db) as db:
             yield db
 
-    def _write(self, act: Callable[[sqlite3.Connection], None], *, frees: bool) -> None:
+    def _write(self, act: Callable[[sqlite3.Connection], T], *, frees: bool) -> T:
         """Write in one transaction; what only gives back what a claim has had (`frees`), on a full disk in the room of the ballast."""
         with self._writing():
             while True:
