@@ -90,12 +90,12 @@ class FakeDriver(Generic[S]):
         """Make calls of a function take longer; the lock is not held meanwhile."""
         self._rule(symbol, _DELAY, microseconds=int(seconds * 1e6), times=times, card=card)
 
-    def hang(self, symbol: str, *, card: int = -1) -> None:
-        """Let calls of a function not return until `drop_rules`; the lock is not held meanwhile, so other calls go on.
+    def hang(self, symbol: str, *, skip: int = 0, card: int = -1) -> None:
+        """Let calls of a function not return until `drop_rules`, after the first `skip`; the lock is not held meanwhile, so other calls go on.
 
         Drivers do so: an answer may take seconds while others use the GPU, or never come (real drivers; source: none).
         """
-        self._rule(symbol, _HANG, times=_FOR_EVER, card=card)
+        self._rule(symbol, _HANG, times=_FOR_EVER, skip=skip, card=card)
 
     def kill(self, symbol: str, *, after: bool, skip: int = 0, card: int = -1) -> None:
         """End the next process that calls this function with SIGKILL, before or after it took effect."""

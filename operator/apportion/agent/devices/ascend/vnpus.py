@@ -20,6 +20,7 @@ from apportion.agent.devices.ascend.structures import (
 )
 from apportion.agent.devices.models import NPU_ENGINES
 from apportion.agent.devices.values import MIB, CounterAmounts
+from apportion.errors import HardwareError
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_CPUS = 0xFFFF
@@ -53,8 +54,15 @@ def list_ids(session: Session, address: ChipAddress) -> tuple[int, ...]:
 
 
 def list_all(session: Session, address: ChipAddress) -> tuple[Vnpu, ...]:
-    """Describe every vNPU that exists, lowest id first."""
-    return tuple(describe(session, address, number) for number in list_ids(session, address))
+    """Describe every vNPU that exists, lowest id first; one that goes meanwhile is left out, and says nothing of the chip."""
+    found: list[Vnpu] = []
+    for number in list_ids(session, address):
+        try:
+            found.append(describe(session, address, number))
+        except HardwareError:
+            if number in list_ids(session, address):
+                raise
+    return tuple(found)
 
 
 def describe(session: Session, address: ChipAddress, number: int) -> Vnpu:
