@@ -210,7 +210,7 @@ class HardwareMonitor:
 def _foreign(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> tuple[LivePartition, ...]:
     """Return what is on the hardware without being ours."""
     ours = {row.place: row for row in rows.values()}
-    return tuple(each for each in live if each.place not in ours or not ours[each.place].may_be(each))
+    return tuple(each for each in live if each.place not in ours or not ours[each.place].is_at(each))
 
 
 def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[PartitionPlace]:

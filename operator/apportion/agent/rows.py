@@ -63,6 +63,15 @@ class PartitionRow:
         """
         return self.uuid == found.uuid or (self.uuid == "" and found.in_use is not True)
 
+    def is_half(self, found: LivePartition) -> bool:
+        """Say whether it is our GPU instance without its compute instance: in the middle of a cut or removal, or removed by a person."""
+        own = self.instance.get("gpuInstance")
+        return not found.complete and own is not None and found.instance.get("gpuInstance") == own
+
+    def is_at(self, found: LivePartition) -> bool:
+        """Say whether what lies at its place is it, or half of it."""
+        return self.may_be(found) or self.is_half(found)
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

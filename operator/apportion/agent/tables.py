@@ -49,7 +49,7 @@ def card_json(card: Card, health: Health, warning: str) -> Json:
 
 def partition_json(live: LivePartition, rows: Mapping[str, PartitionRow], claims: Sequence[ClaimRow]) -> Json:
     """Return a partition of the hardware and whose it is."""
-    row = next((row for row in rows.values() if row.place == live.place and row.may_be(live)), None)
+    row = next((row for row in rows.values() if row.place == live.place and row.is_at(live)), None)
     users = [
         claim.key
         for claim in claims

@@ -153,4 +153,4 @@ def _part(device: ClaimDevice, live: LivePartition) -> Injection:
 
 
 def _is_ours(row: PartitionRow | None, found: LivePartition) -> bool:
-    return row is not None and row.may_be(found)
+    return row is not None and row.is_at(found)

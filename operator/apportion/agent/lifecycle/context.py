@@ -161,8 +161,9 @@ class AgentContext:
         before = self.journal.partitions()
         live = await self.hardware.partitions()
         rows = self.journal.partitions()
-        removed = _marks(before) - _marks(rows)
-        return tuple(found for found in live if (found.place, found.uuid) not in removed), rows
+        gone = _marks(before) - _marks(rows)
+        removed = [row for row in before.values() if (row.place, row.uuid) in gone]
+        return tuple(found for found in live if not any(_was(row, found) for row in removed)), rows
 
     def may_come(self, uid: str) -> bool:
         """Say whether a driver that timed out may make the partition of this UID yet."""
@@ -211,6 +212,10 @@ class AgentContext:
 
 def _marks(rows: Mapping[str, PartitionRow]) -> set[tuple[PartitionPlace, str]]:
     return {(row.place, row.uuid) for row in rows.values()}
+
+
+def _was(row: PartitionRow, found: LivePartition) -> bool:
+    return row.place == found.place and (row.uuid == found.uuid or row.is_half(found))
 
 
 def _taken(handle: int) -> bool:

@@ -113,7 +113,7 @@ async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> Par
         return row
     if found is not None and found.uuid == row.uuid:
         return row
-    if found is None or lost_compute_instance(row, found):
+    if found is None or row.is_half(found):
         # A reboot, a reset or a person removed it or its compute instance: make it again for the same object.
         _log.warning("partition.vanished", partition=row.name, place=str(row.place))
         row = replace(row, step=Step.INTENT, uuid="", instance={})
@@ -123,12 +123,6 @@ async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> Par
     _log.warning("partition.replaced", partition=row.name, place=str(row.place), by=found.uuid)
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     return None
-
-
-def lost_compute_instance(row: PartitionRow, found: LivePartition) -> bool:
-    """Say whether this is our GPU instance without its compute instance: removed by a person, or by a removal that broke off."""
-    own = row.instance.get("gpuInstance")
-    return not found.complete and own is not None and found.instance.get("gpuInstance") == own
 
 
 def row_from_hardware(

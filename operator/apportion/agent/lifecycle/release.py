@@ -11,7 +11,7 @@ import structlog
 
 from apportion.agent.devices.values import LivePartition
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.lifecycle.cut import Live, lost_compute_instance, on_another_card
+from apportion.agent.lifecycle.cut import Live, on_another_card
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
@@ -85,8 +85,7 @@ def _is_ours(context: AgentContext, row: PartitionRow, found: LivePartition, *, 
     if context.is_anothers(row.uid, found):
         # It has the place by now, and nothing came for this one.
         return False
-    rest = (begun and not found.complete) or lost_compute_instance(row, found)
-    return rest or row.may_be(found)
+    return (begun and not found.complete) or row.is_at(found)
 
 
 async def remove_finalizer(context: AgentContext, partition: Partition) -> None:

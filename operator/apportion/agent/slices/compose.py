@@ -69,10 +69,10 @@ def compose(
         described = card.profile(found.profile) is not None
         if not described:
             undescribed.add(card.name)
-        if row is not None and row.may_be(found):
+        if row is not None and row.is_at(found):
             if row.layout:
                 occupied.append(found.place)
-                if row.step is Step.READY:
+                if row.step is Step.READY and found.complete:
                     static.append(_static(row, card))
             continue
         foreign.add(card.name)
