@@ -1,10 +1,14 @@
 """Pods that share a claim come and go while others are evicted for it: each claim gets what it asks for, and passes go on."""
 
+import pytest
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from tests.observedcluster import ObservedCluster, request
-from tests.scheduling.evicting import Trial, ends, holds, joins, trial, waits
+from tests.scheduling.evicting import Trial, ends, holds, joins, trial, waits, written
+
+ON = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s"}
 
 
 def also_waits(world: ObservedCluster, name: str, shared: str, gpus: int) -> None:
@@ -79,6 +83,50 @@ async def test_a_pod_that_shares_the_claim_of_a_member_is_served_with_the_group(
     ends(made.world, "low")
     await made.passes()
     assert has(made) == {"a": 1, "b": 1, "zz-joins": 1}
+
+
+async def test_a_pod_that_joins_with_a_claim_of_smaller_uid_is_served_with_those_for_whom_others_went(
+    unanswered: Client,
+) -> None:
+    """The smallest UID of its claims is what a demand is known by: it passed for gone, and the evictions for in vain."""
+    made = trial(unanswered, 2)
+    holds(made.world, "low", 0, 1)
+    waits(made.world, "shared", 1, 5)
+    await made.passes()
+    also_waits(made.world, "joins", "shared", 1)
+    await made.passes()
+    ends(made.world, "low")
+    await made.passes()
+    assert has(made) == {"shared": 1, "joins": 1}
+    assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
+
+
+@pytest.mark.parametrize("fails", ["a", "b"])
+async def test_what_is_kept_for_a_pod_is_so_until_each_of_its_claims_is_written(
+    unanswered: Client, fails: str
+) -> None:
+    """One claim is written and the other write fails: the rest waits under another key, and another pod had its device."""
+    made = trial(unanswered, 2)
+    world = made.world
+    world.policy("p", preemption=ON, queue={"mostReserved": 0, "order": "FIFO"})
+    holds(world, "low", 0, 1)
+    waits(world, "aa", 1, 1)
+    for name in ("a", "b"):
+        world.claim(name, request("gpu"), namespace="team")
+    world.pod("high", "a", "b", gates=(GATE,), spec={"priority": 5}, namespace="team")
+    await made.passes()
+    ends(world, "low")
+    made.cycle.once()
+    assert has(made) == {"a": 1, "b": 1}
+    for name in ("a", "b"):
+        [claim] = [each for each in world.snapshot.claims.values() if each.name == name]
+        assumed = world.snapshot.assumed.get(claim.uid)
+        assert assumed is not None
+        world.snapshot.forget(assumed) if name == fails else written(world, claim, assumed.allocation)
+    for _ in range(3):
+        made.cycle.once()
+    assert has(made) == {"a": 1, "b": 1}
+    assert "PreemptionInVain" not in {reason for _, reason in world.warned}
 
 
 async def test_nobody_is_evicted_for_devices_that_the_pod_itself_shares(unanswered: Client) -> None:

@@ -81,11 +81,12 @@ class Preemption:
         """All that is asked for."""
         return self.preemptor.demand
 
-    def renew(self, waiting: Mapping[str, WaitingDemand]) -> None:
-        """Follow its demands as they are now, by key: pods that share their claims come and go with claims of their own, under the same key."""
-        self.preemptor = self.preemptor.renewed(waiting)
+    def renew(self, waiting: Mapping[str, WaitingDemand], taken: Collection[str]) -> None:
+        """Follow its demands as they are now, by UID of each of their claims: pods that share their claims come and go with claims of their own, and some claims are served before others; `taken`: as `Preemptor.renewed` has it."""
+        self.preemptor = self.preemptor.renewed(waiting, taken)
         known = {claim.uid: claim for claim in self.asked}
         self.asked = tuple(known.get(claim.uid, claim) for claim in self.demand.asked)
+        self.reservation.rename(self.preemptor.key)
 
 
 class Evicting(Protocol):

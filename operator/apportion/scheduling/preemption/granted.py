@@ -36,11 +36,11 @@ class Granted:
         self._preemptors.clear()
 
     def settled(self, waiting: Mapping[str, object]) -> Iterator[tuple[Preemptor, bool]]:
-        """Yield those of which it is known by now whether a pod has been bound, and follow them no longer; `waiting`: the demands that wait, by key."""
+        """Yield those of which it is known by now whether a pod has been bound, and follow them no longer; `waiting`: the demands that wait, by UID of each of their claims."""
         for preemptor in tuple(self._preemptors.values()):
             claims = [self._snapshot.claims.get(claim.uid) for claim in preemptor.demand.claims]
             bound = self.is_bound(preemptor)
-            waits = any(member.key in waiting for member in preemptor.members)
+            waits = any(claim.uid in waiting for claim in preemptor.demand.claims)
             if bound or waits or all(claim is None for claim in claims):
                 self.drop(preemptor.key)
                 yield preemptor, bound

@@ -10,7 +10,7 @@ eviction.
 """
 
 import math
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
 import structlog
 
@@ -124,13 +124,15 @@ class Preemptions:
         """Give up what is for demands that do not wait any more."""
         if self._active or self._granted.preemptors:
             active = [each.preemptor for each in self._active.values()]
-            known = {member.key for each in (*active, *self._granted.preemptors) for member in each.members}
-            waiting = {demand.key: demand for demand in demands if demand.key in known}
+            members = [member for each in (*active, *self._granted.preemptors) for member in each.members]
+            known = {claim.uid for member in members for claim in member.claims}
+            waiting = {claim.uid: each for each in demands for claim in each.claims if claim.uid in known}
+            keys, taken = {each.key for each in waiting.values()}, {each.key for each in members}
             for preemptor, bound in self._granted.settled(waiting):
                 self._end_rests(preemptor) if bound else self._rest(preemptor)
             for preemption in tuple(self._active.values()):
-                preemption.renew(waiting)
-                left = [each for each in preemption.preemptor.members if each.key not in waiting]
+                self._renew(preemption, waiting, taken)
+                left = [each for each in preemption.preemptor.members if each.key not in keys]
                 claims = [self._snapshot.claims.get(claim.uid) for each in left for claim in each.claims]
                 lost = any(claim and self._snapshot.allocation(claim) is None for claim in claims)
                 if any(claim is None for claim in claims) or (lost and preemption.missed):
@@ -144,6 +146,13 @@ class Preemptions:
                     self._end_served(preemption)
             followed = (*(each.preemptor for each in self._active.values()), *self._granted.preemptors)
             self._snapshot.changes.bindings.follow(pod for each in followed for pod in each.demand.pods)
+
+    def _renew(self, preemption: Preemption, waiting: Mapping[str, WaitingDemand], taken: set[str]) -> None:
+        """Follow the demands of a preemption as they are now; `waiting`: by UID of each of their claims, `taken`: keys of all that are followed."""
+        del self._active[preemption.preemptor.key]
+        preemption.renew(waiting, taken)
+        self._active[preemption.preemptor.key] = preemption
+        taken.update(member.key for member in preemption.preemptor.members)
 
     def _end_rests(self, preemptor: Preemptor) -> None:
         """Let pods be evicted for the namespace of one that was served."""

@@ -3,7 +3,7 @@
 In: a demand or group that waits. Out: what the allocator, quotas and Events are asked about it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apportion.cluster.snapshot import Snapshot
@@ -42,12 +42,21 @@ class Preemptor:
             replace(member, asked=tuple(next(rows) for _ in member.claims)) for member in self.members
         )
 
-    def renewed(self, waiting: Mapping[str, WaitingDemand]) -> "Preemptor":
-        """Return it with its demands as they are now, by key; those that do not wait stay as they were."""
-        if not waiting.keys() & {member.key for member in self.members}:
+    def renewed(self, waiting: Mapping[str, WaitingDemand], taken: Collection[str]) -> "Preemptor":
+        """Return it with its demands as they are now, by UID of each of their claims; those that do not wait stay as they were.
+
+        One that had some of its claims served, or was joined, may have another key by now; not that of one that is `taken`: those are others.
+        """
+        known = {*taken, *(member.key for member in self.members)}
+        members: list[WaitingDemand] = []
+        for member in self.members:
+            uids = (member.key, *(claim.uid for claim in member.claims))
+            found = next((waiting[uid] for uid in uids if uid in waiting), member)
+            members.append(found if found.key == member.key or found.key not in known else member)
+            known.add(members[-1].key)
+        if all(now is before for now, before in zip(members, self.members, strict=True)):
             return self
-        members = tuple(waiting.get(member.key, member) for member in self.members)
-        return Preemptor(members[0] if self.group is None else _joined(members), members, self.group)
+        return Preemptor(members[0] if self.group is None else _joined(members), tuple(members), self.group)
 
 
 def of_demand(demand: WaitingDemand) -> Preemptor:

@@ -20,14 +20,19 @@ class Reservation:
         """`key`: of who waits; `rows`: what each member gets."""
         self._state = state
         self.rows = rows
-        self.name = hold_name(HoldPurpose.PREEMPTION, key)
-        """Of the DeviceHold that shows it."""
-        self._key = hold_key(self.name)
+        self._named(key)
         self.results = tuple(
             result for _, decision in rows for each in decision.allocations for result in each.results
         )
         self.nodes = frozenset(decision.node for _, decision in rows)
         self.hold()
+
+    def rename(self, key: str) -> None:
+        """Hold the devices under the key of who waits, which has another one by now."""
+        if hold_name(HoldPurpose.PREEMPTION, key) != self.name:
+            self.release()
+            self._named(key)
+            self.hold()
 
     def hold(self) -> None:
         """Keep others off the devices."""
@@ -45,3 +50,8 @@ class Reservation:
             yield
         finally:
             self.hold()
+
+    def _named(self, key: str) -> None:
+        self.name = hold_name(HoldPurpose.PREEMPTION, key)
+        """Of the DeviceHold that shows it."""
+        self._key = hold_key(self.name)
