@@ -15,8 +15,10 @@ from testbed.eventually import eventually
 IMAGE = "registry.k8s.io/pause:3.10"
 
 
-async def running(client: Client, namespace: str, *names: str) -> list[Pod]:
-    """Make pods with a label, and let them run and be ready, as kubelet would."""
+async def running(
+    client: Client, namespace: str, *names: str, phase: str = "Running", ready: bool = True
+) -> list[Pod]:
+    """Make pods with a label, and let them run and be ready, as kubelet would, unless it is said otherwise."""
     made = []
     for name in names:
         body = {
@@ -24,16 +26,18 @@ async def running(client: Client, namespace: str, *names: str) -> list[Pod]:
             "spec": {"nodeName": "nowhere", "containers": [{"name": "main", "image": IMAGE}]},
         }
         await client.create(PODS, body, namespace=namespace)
-        ready = {"type": "Ready", "status": "True"}
-        status = {"status": {"phase": "Running", "conditions": [ready]}}
+        condition = {"type": "Ready", "status": str(ready)}
+        status = {"status": {"phase": phase, "conditions": [condition]}}
         raw = await client.patch(PODS, name, status, namespace=namespace, sub="status")
         made.append(Pod.from_json(raw))
     return made
 
 
-async def budget(client: Client, namespace: str, least: int, allowed: int, name: str = "keep") -> None:
+async def budget(
+    client: Client, namespace: str, least: int, allowed: int, name: str = "keep", **spec: Any
+) -> None:
     """Make a budget for at least so many pods, and wait until the controller has counted that so many may go."""
-    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "a"}}}
+    spec |= {"minAvailable": least, "selector": {"matchLabels": {"app": "a"}}}
     body: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
     await client.create(BUDGETS, body, namespace=namespace)
 
@@ -87,6 +91,46 @@ async def test_two_pods_of_a_budget_that_lets_one_go_are_refused_together(
     refused = await evictor.refusal(pods)
     assert refused is not None
     assert "keep allows 1 of the 2 pods" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("phase", "ready", "policy"),
+    [("Pending", False, "IfHealthyBudget"), ("Running", False, "AlwaysAllow")],
+    ids=["not-started", "not-ready"],
+)
+async def test_pods_that_a_budget_does_not_guard_go_together(
+    client: Client, namespace: str, phase: str, policy: str, *, ready: bool
+) -> None:
+    """The server lets them go whatever the budget allows; they were refused for ever as soon as there were two."""
+    evictor = Evictor(client, fence=lambda: None)
+    pods = await running(client, namespace, "one", "two", phase=phase, ready=ready)
+    await budget(client, namespace, 1, 0, unhealthyPodEvictionPolicy=policy)
+    assert await evictor.refusal(pods) is None
+    assert [await evictor.evict(pod) for pod in pods] == [None, None]
+
+
+async def test_a_pod_goes_with_one_that_a_budget_does_not_guard(client: Client, namespace: str) -> None:
+    """One of two that are ready may go, and the one that is not does not count."""
+    evictor = Evictor(client, fence=lambda: None)
+    pods = await running(client, namespace, "one", "two")
+    [sick] = await running(client, namespace, "sick", ready=False)
+    await budget(client, namespace, 1, 1)
+    assert await evictor.refusal([pods[0], sick]) is None
+    refused = await evictor.refusal([*pods, sick])
+    assert refused is not None
+    assert "keep allows 1 of the 2 pods" in refused.reason
+    assert [await evictor.evict(pod) for pod in (pods[0], sick)] == [None, None]
+
+
+async def test_of_a_budget_that_needs_no_pod_those_count_that_are_not_ready(
+    client: Client, namespace: str
+) -> None:
+    """The server guards them then as it does the others."""
+    evictor = Evictor(client, fence=lambda: None)
+    [pod] = await running(client, namespace, "one")
+    [sick] = await running(client, namespace, "sick", ready=False)
+    await budget(client, namespace, 0, 1)
+    assert await evictor.refusal([pod, sick]) is not None
 
 
 async def test_a_pod_of_several_budgets_stays(client: Client, namespace: str) -> None:

@@ -19,6 +19,10 @@ from apportion.errors import ApiError, BrokenInput, Missing, Overtaken, Unanswer
 NO_RIGHT = "the operator has no right to evict, which manifests/components/preemption gives"
 """Why nobody is evicted where a policy says so and the component is missing."""
 _FORBIDDEN = 403
+_UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
+"""Phases of pods that no PodDisruptionBudget guards."""
+_ALWAYS = "AlwaysAllow"
+"""Policy of a PodDisruptionBudget that lets go every pod which is not ready."""
 _TOO_MANY = 429
 """HTTP status of an eviction that a PodDisruptionBudget forbids now."""
 
@@ -57,10 +61,38 @@ class Evictor:
                 mine = [pod for pod in pods if pod.namespace == namespace]
                 listed = await self._client.list(BUDGETS, namespace=namespace)
                 for raw in listed["items"]:
-                    refused = _exceeded(raw, mine)
+                    refused = await self._exceeded(raw, mine)
                     if refused is not None:
                         return refused
         return None
+
+    async def _exceeded(self, raw: dict[str, Any], pods: Sequence[Pod]) -> Refused | None:
+        """Return one of the pods if a PodDisruptionBudget selects more of them than may go now, without those that it does not guard."""
+        mine, status = _selected(raw, pods), raw.get("status") or {}
+        allowed = int(status.get("disruptionsAllowed") or 0)
+        if len(mine) > max(allowed, 1):
+            mine = [pod for pod in mine if await self._is_guarded(pod, raw)]
+        if len(mine) <= max(allowed, 1):
+            return None  # the server has said yes to each of them
+        name = raw["metadata"]["name"]
+        return Refused(
+            mine[allowed], f"PodDisruptionBudget {name} allows {allowed} of the {len(mine)} pods to go now"
+        )
+
+    async def _is_guarded(self, pod: Pod, budget: dict[str, Any]) -> bool:
+        """Say whether a pod that may go takes something of what a budget allows: not one that has not started or is over, nor, as a rule, one that is not ready (pod storage, `EvictionREST.Create`)."""
+        try:
+            raw = await self._client.get(PODS, pod.name, namespace=pod.namespace)
+        except Missing:
+            return False
+        status = raw.get("status") or {}
+        if status.get("phase", "Pending") in _UNGUARDED or "deletionTimestamp" in raw["metadata"]:
+            return False
+        conditions = status.get("conditions") or []
+        if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+            return True
+        always = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == _ALWAYS
+        return not always and not (budget.get("status") or {}).get("desiredHealthy")
 
     async def evict(self, pod: Pod) -> Refused | None:
         """Evict a pod; returns why it stays. One that is gone, or has another UID, counts as evicted.
@@ -106,21 +138,14 @@ class Evictor:
         return None
 
 
-def _exceeded(raw: dict[str, Any], pods: Sequence[Pod]) -> Refused | None:
-    """Return one of the pods if a PodDisruptionBudget selects more of them than may go now."""
-    name = raw["metadata"]["name"]
+def _selected(raw: dict[str, Any], pods: Sequence[Pod]) -> list[Pod]:
+    """Return those of the pods that a PodDisruptionBudget selects."""
     try:
-        selected = label_selector(raw.get("spec") or {}, "selector", at="spec")
+        found = label_selector(raw.get("spec") or {}, "selector", at="spec")
     except BrokenInput:
-        selected = ()
-    mine = [
+        found = ()
+    return [
         pod
         for pod in pods
-        if selected is not None and all(each.matches(pod.labels.get(each.key)) for each in selected)
+        if found is not None and all(each.matches(pod.labels.get(each.key)) for each in found)
     ]
-    allowed = int((raw.get("status") or {}).get("disruptionsAllowed") or 0)
-    if len(mine) <= max(allowed, 1):
-        return None  # the server has said yes to each of them
-    return Refused(
-        mine[allowed], f"PodDisruptionBudget {name} allows {allowed} of the {len(mine)} pods to go now"
-    )
