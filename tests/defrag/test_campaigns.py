@@ -103,6 +103,22 @@ async def test_a_budget_ends_it_and_nobody_is_touched(silent: Client) -> None:
     assert trial.running().keys() == {"a", "b"}
 
 
+async def test_a_budget_that_ended_moves_is_asked_for_half_a_minute_in_a_later_window(
+    silent: Client,
+) -> None:
+    """The time of the window before counted: one refusal ended the moves of each later one that begins with the same pod."""
+    trial = scattered(silent, protected=("a", "b"))
+    await trial.start()
+    await trial.rounds()
+    await trial.round(seconds=3600.0)
+    await trial.start()
+    await trial.round()
+    trial.protected = ()
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "Completed"
+
+
 async def test_a_place_that_is_lost_before_the_pod_goes_costs_nobody_anything(silent: Client) -> None:
     """Its node is cordoned."""
     trial = scattered(silent)

@@ -242,6 +242,7 @@ class Campaigns:
 
     def _take(self, policy: DefragPolicy | None, campaign: Campaign | None) -> None:
         self._policy, self._campaign = policy, campaign
+        self._hindered = ("", 0.0)
         if campaign is not None:
             self._places.hold(campaign)
 
