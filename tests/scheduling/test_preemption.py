@@ -72,6 +72,15 @@ async def test_a_pod_that_has_just_got_its_devices_stays(unanswered: Client) -> 
     assert made.evicted == ["old"]
 
 
+async def test_a_pod_goes_that_seems_to_have_got_its_devices_in_time_to_come(unanswered: Client) -> None:
+    """A leader whose clock was a day ahead wrote that: nobody was evicted for as long."""
+    made = trial(unanswered, 1, minRuntime="10m")
+    holds(made.world, "low", 0, age=-86_400.0)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes()
+    assert made.evicted == ["low"]
+
+
 async def test_what_is_freed_piece_by_piece_is_kept_for_the_preemptor(unanswered: Client) -> None:
     """The first GPU is free while the second pod still ends; one GPU is what an older pod of low priority waits for."""
     made = trial(unanswered, 2)

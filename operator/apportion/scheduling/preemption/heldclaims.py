@@ -6,6 +6,7 @@ allocator allocated, claims that are allocated without a pod or reserved for som
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from math import isfinite
 
 from apportion.api.policy import PreemptionMode
 from apportion.cluster.snapshot import Snapshot
@@ -48,9 +49,12 @@ class HeldClaims:
 
     def age(self, claims: Iterable[Claim]) -> float:
         """Return for how many seconds all of these claims have had their devices; 0 without any."""
-        now = self.now()
         stamps = [claim.allocation.timestamp if claim.allocation is not None else None for claim in claims]
-        return min([max(0.0, now - seconds(stamp)) if stamp else 0.0 for stamp in stamps], default=0.0)
+        return min([self._since(seconds(stamp)) if stamp else 0.0 for stamp in stamps], default=0.0)
+
+    def _since(self, moment: float) -> float:
+        # A clock that was ahead may have written a time to come. What nobody can read is infinite.
+        return abs(self.now() - moment) if isfinite(moment) else 0.0
 
     def are_young(self, claims: Collection[Claim]) -> bool:
         """Say whether these claims, which pods have together, have had their devices for less than `minRuntime`."""
