@@ -98,7 +98,7 @@ class ExtendedResources:
 
     def left(self) -> Iterator[LeftPod]:
         """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes."""
-        now, managed = self._clock(), self._snapshot.managed
+        now = self._clock()
         plugins: dict[str, int] = {}
         for uid, since in tuple(islice(self._since.items(), _AT_ONCE)):
             if now - since < _PATIENCE:
@@ -107,14 +107,7 @@ class ExtendedResources:
             pod = self._snapshot.pods.get(uid)
             if pod is None:
                 continue  # it has gone since the changes were read: others run in between
-            for resource, name in backed(pod, managed).items():
-                if name in managed.policies:
-                    found = self._snapshot.state.classes[name]
-                    if resource not in plugins:
-                        nodes = self._snapshot.nodes.values()
-                        plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)
-                    labelled, why = found.labels.get(MANAGED) == "true", _unchanged(pod, resource, found)
-                    yield LeftPod(pod, resource, name, labelled, plugins[resource], why)
+            yield from left_of(pod, self._snapshot, plugins)
 
     def steps(self) -> Iterator[None]:
         """Look at the pods that changed; yields where others may run."""
@@ -134,14 +127,32 @@ class ExtendedResources:
             self._templates[uid] = wanted
         else:
             self._templates.pop(uid, None)
-        if (
-            pod is None
-            or not waits
-            or not any(name in managed.policies for name in backed(pod, managed).values())
-        ):
+        if pod is None or not is_left(pod, managed):
             self._since.pop(uid, None)
         else:
             self._since.setdefault(uid, self._clock())
+
+
+def is_left(pod: Pod, managed: ManagedClasses) -> bool:
+    """Say whether a pod waits for a node and asks for an extended resource of our devices, so that no claim is made of it."""
+    return (
+        pod.node is None
+        and ready(pod)
+        and any(name in managed.policies for name in backed(pod, managed).values())
+    )
+
+
+def left_of(pod: Pod, snapshot: Snapshot, plugins: dict[str, int]) -> Iterator[LeftPod]:
+    """Yield the extended resources of our devices that a pod asks for; `plugins`: by resource, how many nodes offer it, as far as they were counted."""
+    managed = snapshot.managed
+    for resource, name in backed(pod, managed).items():
+        if name in managed.policies:
+            found = snapshot.state.classes[name]
+            if resource not in plugins:
+                nodes = snapshot.nodes.values()
+                plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)
+            labelled, why = found.labels.get(MANAGED) == "true", _unchanged(pod, resource, found)
+            yield LeftPod(pod, resource, name, labelled, plugins[resource], why)
 
 
 def _unchanged(pod: Pod, resource: str, found: DeviceClass) -> str:

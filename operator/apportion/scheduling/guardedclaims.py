@@ -61,7 +61,7 @@ class GuardedClaims:
             claim = self._snapshot.claim(*name)
             if claim is None:
                 continue
-            classes = tuple(each for each in sorted(claim.classes) if self._is_guarded(each))
+            classes = guarded_classes(claim, self._snapshot)
             if classes:
                 pods = tuple(pod for pod in self._snapshot.users(claim) if pod.node is None and ready(pod))
                 yield GuardedClaim(claim, pods, classes)
@@ -99,18 +99,23 @@ class GuardedClaims:
             and any(pod.node is None and ready(pod) for pod in self._snapshot.users(claim))
         )
 
-    def _is_guarded(self, device_class: str) -> bool:
-        """Say whether the guard taint is all that keeps kube-scheduler from devices of a class.
 
-        The claim's own selectors are not asked: they may cost anything, and are nobody's business here.
-        """
-        probe = Claim("", "probe", slots=(RequestSlot("device", (Request("device", device_class),)),))
-        try:
-            answer = allocate(self._snapshot.state, Demand((probe,)))
-        except BrokenInput:
-            return False
-        groups = answer.explanation.groups if isinstance(answer, Refusal) else ()
-        reports = [group.request for group in groups if group.kind == "taint" and group.request is not None]
-        return any(GUARD in taint for report in reports for taint, _ in report.taints) and not any(
-            group.kind in {"busy", "capacity", "counters"} for group in groups
-        )
+def guarded_classes(claim: Claim, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the classes of a claim of which the guard taint is all that keeps kube-scheduler from devices.
+
+    The claim's own selectors are not asked: they may cost anything, and are nobody's business here.
+    """
+    return tuple(each for each in sorted(claim.classes) if _is_guarded(each, snapshot))
+
+
+def _is_guarded(device_class: str, snapshot: Snapshot) -> bool:
+    probe = Claim("", "probe", slots=(RequestSlot("device", (Request("device", device_class),)),))
+    try:
+        answer = allocate(snapshot.state, Demand((probe,)))
+    except BrokenInput:
+        return False
+    groups = answer.explanation.groups if isinstance(answer, Refusal) else ()
+    reports = [group.request for group in groups if group.kind == "taint" and group.request is not None]
+    return any(GUARD in taint for report in reports for taint, _ in report.taints) and not any(
+        group.kind in {"busy", "capacity", "counters"} for group in groups
+    )

@@ -21,11 +21,15 @@ from apportion.cli.answers.usableholds import UsableHolds
 from apportion.cli.world.holds import Holds, said
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling import events
+from apportion.scheduling import events, unservedevents
 from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.candidates import TOLERATIONS, Candidates, unplaced
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.extendedresources import is_left, left_of
+from apportion.scheduling.guardedclaims import GuardedClaim, guarded_classes
 from apportion.scheduling.podneeds import requested
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
@@ -199,6 +203,21 @@ class Decisions:
     def unservable(self, found: Unservable) -> Reason:
         """Return why a claim or pod cannot be served as it is."""
         events.unservable(self._event, found)
+        return self._event.take()
+
+    def left(self, pod: Pod) -> Reason | None:
+        """Return why nobody serves a pod that asks for an extended resource of our devices; None: it asks for none, or has its node."""
+        if not is_left(pod, self.snapshot.managed):
+            return None
+        unservedevents.extended_resource(self._event, next(left_of(pod, self.snapshot, {})))
+        return self._event.take()
+
+    def unmanaged(self, claim: Claim) -> Reason | None:
+        """Return why nobody serves a claim of other classes that select our devices; None: kube-scheduler may allocate them."""
+        classes = guarded_classes(claim, self.snapshot)
+        if not classes:
+            return None
+        unservedevents.unmanaged_class(self._event, GuardedClaim(claim, (), classes))
         return self._event.take()
 
 

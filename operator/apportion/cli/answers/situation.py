@@ -36,9 +36,10 @@ def claim_situation(snapshot: Snapshot, decisions: Decisions, claim: Claim) -> S
 
 def pod_situation(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Situation:
     """Return how a pod is."""
+    left = decisions.left(pod)
     if not pod.claims:
         return Situation(
-            (), reason=Reason("NoClaims", "it names no claims: kube-scheduler alone decides about it")
+            (), reason=left or Reason("NoClaims", "it names no claims: kube-scheduler alone decides about it")
         )
     others = [gate for gate in pod.gates if gate != GATE]
     if others:
@@ -62,7 +63,7 @@ def pod_situation(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Situati
             return Situation((), reason=Reason("NoClaim", f"spec.resourceClaims: {entry.name}: {what}"))
         found.append(claim)
     if all(claim.allocation is not None for claim in found):
-        return Situation(tuple(found))
+        return Situation(tuple(found), reason=left)
     return _waiting(snapshot, decisions, [claim for claim in found if claim.allocation is None], pod)
 
 
@@ -86,7 +87,7 @@ def _waiting(snapshot: Snapshot, decisions: Decisions, claims: Iterable[Claim], 
         about = found.pod.uid in pods if isinstance(found, UnservablePod) else found.claim.uid in uids
         if about:
             return Situation(claims, reason=decisions.unservable(found))
-    return Situation(claims, reason=_left_alone(snapshot, claims[0]))
+    return Situation(claims, reason=_left_alone(snapshot, decisions, claims[0]))
 
 
 def _groups_waiting(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[Reason]:
@@ -100,7 +101,7 @@ def _groups_waiting(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[Reaso
             yield Reason("GroupIncomplete", text)
 
 
-def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
+def _left_alone(snapshot: Snapshot, decisions: Decisions, claim: Claim) -> Reason:
     """Return why a claim is no demand."""
     broken = snapshot.broken.get(claim.uid)
     if broken is not None:
@@ -112,7 +113,7 @@ def _left_alone(snapshot: Snapshot, claim: Claim) -> Reason:
         return Reason("UnknownClass", no_class(unknown, snapshot.managed.known))
     if not snapshot.managed.owns(claim):
         names = ", ".join(sorted(claim.classes))
-        return Reason(
+        return decisions.unmanaged(claim) or Reason(
             "NotManaged",
             f"apportion does not manage DeviceClass {names}: kube-scheduler allocates its devices",
         )
