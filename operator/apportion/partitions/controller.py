@@ -29,6 +29,7 @@ from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.claim import Claim
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, body_of, namespace
+from apportion.partitions.claimphase import phase_of
 from apportion.partitions.classwriter import ClassWriter
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutholds import LayoutHolds
@@ -88,25 +89,7 @@ class PartitionController:
 
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
-        worst: Phase | None = None
-        devices, ours = self._snapshot.devices, self._snapshot.drivers
-        for result in claim.allocation.results if claim.allocation else ():
-            partition = devices.partition(result.device, claim.uid)
-            if partition is None:
-                part = devices.published_partition(result.device)
-                if part is not None and result.device.driver in ours:
-                    return Phase.PENDING
-                continue
-            holder = partition.spec.holder
-            own = holder is not None and (holder.uid == claim.uid or holder.kind.endswith("Layout"))
-            if not (own or result.admin_access):
-                return Phase.PENDING
-            current = partition.status.phase or Phase.PENDING
-            # A reused partition stays Idle until the agent has seen its new holder; it is cut all the same.
-            current = Phase.READY if current == Phase.IDLE else current
-            if worst is None or current != Phase.READY:
-                worst = current
-        return worst
+        return phase_of(claim, self._snapshot)
 
     def wake(self) -> None:
         """Let `run` act now."""

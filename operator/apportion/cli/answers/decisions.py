@@ -7,8 +7,9 @@ has learnt of demand in the past. It is as if a replica had just begun to act: t
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
@@ -202,22 +203,26 @@ class Decisions:
 
     def unservable(self, found: Unservable) -> Reason:
         """Return why a claim or pod cannot be served as it is."""
-        events.unservable(self._event, found)
-        return self._event.take()
+        return self.reason_of(partial(events.unservable, found=found))
 
     def left(self, pod: Pod) -> Reason | None:
         """Return why nobody serves a pod that asks for an extended resource of our devices; None: it asks for none, or has its node."""
         if not is_left(pod, self.snapshot.managed):
             return None
-        unservedevents.extended_resource(self._event, next(left_of(pod, self.snapshot, {})))
-        return self._event.take()
+        return self.reason_of(
+            partial(unservedevents.extended_resource, left=next(left_of(pod, self.snapshot, {})))
+        )
 
     def unmanaged(self, claim: Claim) -> Reason | None:
         """Return why nobody serves a claim of other classes that select our devices; None: kube-scheduler may allocate them."""
         classes = guarded_classes(claim, self.snapshot)
         if not classes:
             return None
-        unservedevents.unmanaged_class(self._event, GuardedClaim(claim, (), classes))
+        return self.reason_of(partial(unservedevents.unmanaged_class, found=GuardedClaim(claim, (), classes)))
+
+    def reason_of(self, tell: Callable[[Recorder], None]) -> Reason:
+        """Return what an Event says."""
+        tell(self._event)
         return self._event.take()
 
 

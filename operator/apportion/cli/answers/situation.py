@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from apportion.api.contract import GATE
 from apportion.cli.answers.decisions import Decisions, Reason
+from apportion.cli.answers.gated import kept_gate
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.events import no_class
 from apportion.scheduling.groups import group_of
-from apportion.scheduling.waiting import UnservablePod, WaitingDemand, immediate, ready
+from apportion.scheduling.waiting import UnservablePod, WaitingDemand, has_devices, immediate, ready
 from apportion.scheduling.waitingqueue import waiting_demands
 
 
@@ -62,8 +63,10 @@ def pod_situation(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Situati
             )
             return Situation((), reason=Reason("NoClaim", f"spec.resourceClaims: {entry.name}: {what}"))
         found.append(claim)
-    if all(claim.allocation is not None for claim in found):
-        return Situation(tuple(found), reason=left)
+    if all(has_devices(claim, snapshot) for claim in found):
+        kept = kept_gate(snapshot, decisions, pod) or left
+        if kept is not None or all(claim.allocation is not None for claim in found):
+            return Situation(tuple(found), reason=kept)
     return _waiting(snapshot, decisions, [claim for claim in found if claim.allocation is None], pod)
 
 
