@@ -126,9 +126,9 @@ def operator(
         identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
         kubeconfig=kubeconfig,
         health_port=health_port,
-        schedulers=_names(schedulers),
-        drivers=DRIVERS | _names(",".join(drivers or ())),
-        web=WebSettings(web_port, _names(web_hosts), log_format.value, bytes_of(web_memory)),
+        schedulers=document.names([schedulers]),
+        drivers=DRIVERS | document.names(drivers),
+        web=WebSettings(web_port, document.names([web_hosts]), log_format.value, bytes_of(web_memory)),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))
@@ -228,10 +228,6 @@ def _node_tools(options: node.NodeOptions) -> node.Tools:
 
 
 app.add_typer(node.commands(_node_tools), name="node")
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) -> None:

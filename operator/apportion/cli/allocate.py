@@ -53,7 +53,7 @@ def command(
         list[str] | None,
         typer.Option(
             help=f"Further DRA drivers under whose names agents publish, beside {', '.join(sorted(DRIVERS))}: their"
-            " parameters are judged. May be repeated."
+            " parameters are judged. Separated by commas; may be repeated."
         ),
     ] = None,
     output: document.Output = "table",
@@ -65,7 +65,7 @@ def command(
     document.require_format(output)
     terms = _terms(policy, strategy)
     programs = Programs()
-    ours = DRIVERS.union(drivers or ())
+    ours = DRIVERS | document.names(drivers)
     if jsonl:
         for line in document.lines(file):
             document.write(_answer_line(line, terms, programs, ours))

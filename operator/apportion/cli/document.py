@@ -6,7 +6,7 @@ sentence on standard error and exit status 2.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +30,11 @@ def require_format(output: str) -> None:
     """End the command unless the output is table or json; `text` is what `table` was called before."""
     if output not in {"table", "json", "text"}:
         raise refuse(f"-o {output}: there are table and json")
+
+
+def names(values: Iterable[str] | None) -> frozenset[str]:
+    """Return the names that an option has, separated by commas or each in an option of its own."""
+    return frozenset(name for value in values or () for each in value.split(",") if (name := each.strip()))
 
 
 def read(file: Path) -> bytes:

@@ -60,14 +60,14 @@ def web(
         kubeconfig = Path.home() / _USERS_OWN
     settings = PageSettings(
         port=port,
-        hosts=frozenset(host.strip() for host in hosts.split(",") if host.strip()),
+        hosts=document.names([hosts]),
         kubeconfig=kubeconfig,
         context=context,
         namespace=namespace,
         lease=lease,
         replica=replica,
-        schedulers=frozenset(schedulers or ()),
-        drivers=frozenset(drivers or ()),
+        schedulers=document.names(schedulers),
+        drivers=document.names(drivers),
         memory=most,
     )
 

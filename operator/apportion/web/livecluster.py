@@ -66,7 +66,7 @@ class LiveCluster:
         drivers: frozenset[str],
         memory: MemoryLimit | None = None,
     ) -> None:
-        """`schedulers`, `drivers`: further ones that the operator serves; `memory`: what it must fit into, None: anything."""
+        """`schedulers`: those that the operator serves, empty: kube-scheduler alone; `drivers`: further ones of agents; `memory`: what it must fit into, None: anything."""
         self._memory = memory or MemoryLimit(None)
         self._observed = Observed(World((), version, schedulers, drivers, PackedObjects()))
         self._changes: deque[tuple[ResourceKind, str, bytes]] = deque()

@@ -39,12 +39,15 @@ AddNodes: TypeAlias = Annotated[
 Schedulers: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--schedulers", help="Further schedulers whose pods the operator serves (its --schedulers)."
+        "--schedulers",
+        help="Schedulers whose pods the operator serves, where it was given any (its --schedulers); separated by commas.",
     ),
 ]
 Drivers: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--drivers", help="Further drivers of agents (the operator's --drivers)."),
+    typer.Option(
+        "--drivers", help="Further drivers of agents (the operator's --drivers); separated by commas."
+    ),
 ]
 
 
@@ -87,7 +90,7 @@ def read_world(source: Source) -> World:
     for text in source.added or ():
         count, name = _added(text)
         objects = with_nodes_like(objects, count, name)
-    return World(objects, version, frozenset(source.schedulers or ()), frozenset(source.drivers or ()))
+    return World(objects, version, document.names(source.schedulers), document.names(source.drivers))
 
 
 def keep_quiet() -> None:

@@ -38,7 +38,7 @@ class World:
         drivers: frozenset[str] = frozenset(),
         kept: MutableMapping[Key, Json] | None = None,
     ) -> None:
-        """`version`: of Kubernetes (1.37), empty: the newest known; `schedulers`, `drivers`: further ones that the operator serves.
+        """`version`: of Kubernetes (1.37), empty: the newest known; `schedulers`: those that the operator serves, empty: kube-scheduler alone; `drivers`: further ones of agents.
 
         `kept`: where the objects are kept; None: as they are. Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
         """
@@ -47,7 +47,7 @@ class World:
         """Those of kinds that decide something."""
         self._programs = Programs()
         self.snapshot = Snapshot(State(features_of(version), self._programs), wake=lambda: None)
-        self.snapshot.schedulers |= schedulers
+        self.snapshot.schedulers = schedulers or self.snapshot.schedulers
         self.snapshot.drivers |= drivers
         self.holds = Holds(self.snapshot.state)
         """What the operator holds beside allocations."""
