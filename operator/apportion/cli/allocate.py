@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apportion.allocator.allocate import allocate
@@ -209,11 +210,13 @@ def _show(world: World, terms: Terms, drivers: Collection[str]) -> None:
     if isinstance(found, Refusal):
         console.print(render(found.explanation), markup=False, highlight=False, soft_wrap=True)
         return
-    table = Table("claim", "request", "driver", "pool", "device", "consumed", title=f"node {found.node}")
+    title = escape(f"node {found.node}")
+    table = Table("claim", "request", "driver", "pool", "device", "consumed", title=title)
     for claim, allocation in zip(world.demand.claims, found.allocations, strict=True):
         for result in allocation.results:
             amounts = result.consumed.items()
             consumed = ", ".join(f"{name} {amount}" for name, amount in amounts if amount.nano)
             device = result.device
-            table.add_row(claim.key, result.request, device.driver, device.pool, device.name, consumed)
+            cells = (claim.key, result.request, device.driver, device.pool, device.name, consumed)
+            table.add_row(*map(escape, cells))
     console.print(table)

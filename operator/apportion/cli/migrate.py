@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli import document
@@ -127,7 +128,8 @@ def _table(plans: Sequence[Plan], fits: Sequence[Fit]) -> None:
         places = "\n".join(f"{node}: {count}" for node, count in sorted(fit.nodes.items())) or "-"
         notes = [f"note: {ask.resource} {ask.note}" for ask in each.asks if ask.note and ask.device_class]
         blocked = "\n".join((*fit.blocked, *notes))
-        table.add_row(each.workload.key, str(fit.wanted), asks, claims, places, blocked)
+        cells = (each.workload.key, str(fit.wanted), asks, claims, places, blocked)
+        table.add_row(*map(escape, cells))
     console.print(table)
     served = sum(fit.served for fit in fits)
     console.print(f"{served} of {len(fits)} workloads would be served now, one after the other as listed.")
