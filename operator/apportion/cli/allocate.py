@@ -28,6 +28,7 @@ from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cli import document
 from apportion.cli.knownfields import check_fields
+from apportion.cli.terminal import visible
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, UnsuitableConfiguration
 from apportion.quota.charge import first_attribute
@@ -206,11 +207,12 @@ def _show(world: World, terms: Terms, drivers: Collection[str]) -> None:
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     for finding in world.state.findings():
-        console.print(f"left out: {finding.object}: {finding.field}: {finding.reason}", markup=False)
+        said = f"left out: {finding.object}: {finding.field}: {finding.reason}"
+        console.print(visible(said), markup=False)
     if isinstance(found, Refusal):
-        console.print(render(found.explanation), markup=False, highlight=False, soft_wrap=True)
+        console.print(visible(render(found.explanation)), markup=False, highlight=False, soft_wrap=True)
         return
-    title = escape(f"node {found.node}")
+    title = escape(visible(f"node {found.node}"))
     table = Table("claim", "request", "driver", "pool", "device", "consumed", title=title)
     for claim, allocation in zip(world.demand.claims, found.allocations, strict=True):
         for result in allocation.results:
@@ -218,5 +220,5 @@ def _show(world: World, terms: Terms, drivers: Collection[str]) -> None:
             consumed = ", ".join(f"{name} {amount}" for name, amount in amounts if amount.nano)
             device = result.device
             cells = (claim.key, result.request, device.driver, device.pool, device.name, consumed)
-            table.add_row(*map(escape, cells))
+            table.add_row(*(escape(visible(cell)) for cell in cells))
     console.print(table)

@@ -16,6 +16,7 @@ import typer
 import yaml
 from yaml.constructor import SafeConstructor
 
+from apportion.cli.terminal import visible
 from apportion.errors import BrokenInput
 
 BAD_INPUT = 2
@@ -148,5 +149,5 @@ def end() -> None:
 
 def refuse(message: str) -> typer.Exit:
     """Print an error; the caller raises what this returns."""
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {visible(message)}", err=True)
     return typer.Exit(BAD_INPUT)

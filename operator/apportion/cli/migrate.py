@@ -18,6 +18,7 @@ from apportion.cli import document
 from apportion.cli.migrateclaims import Plan, plan, to_apply, with_own_templates
 from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
+from apportion.cli.terminal import visible
 from apportion.cli.world.live import read_live
 from apportion.cli.world.objects import contents_of, objects_of
 from apportion.cli.world.options import FROM_A_FILE, Context, Kubeconfig, keep_quiet
@@ -109,7 +110,7 @@ def _snapshot(objects: Iterable[Json], version: str) -> Snapshot:
     """Return what is known of a cluster; objects that cannot be read are named on standard error."""
     world = World(objects, version)
     for found in world.unreadable():
-        typer.echo(f"left out: {found}", err=True)
+        typer.echo(f"left out: {visible(str(found))}", err=True)
     return world.snapshot
 
 
@@ -129,7 +130,7 @@ def _table(plans: Sequence[Plan], fits: Sequence[Fit]) -> None:
         notes = [f"note: {ask.resource} {ask.note}" for ask in each.asks if ask.note and ask.device_class]
         blocked = "\n".join((*fit.blocked, *notes))
         cells = (each.workload.key, str(fit.wanted), asks, claims, places, blocked)
-        table.add_row(*map(escape, cells))
+        table.add_row(*(escape(visible(cell)) for cell in cells))
     console.print(table)
     served = sum(fit.served for fit in fits)
     console.print(f"{served} of {len(fits)} workloads would be served now, one after the other as listed.")
@@ -171,6 +172,6 @@ def _yaml(plans: Sequence[Plan], fits: Sequence[Fit]) -> None:
     """Print what to apply; a workload that cannot be moved as a whole is a comment."""
     for each, fit in zip(plans, fits, strict=True):
         for reason in fit.blocked:
-            typer.echo(f"# {each.workload.key}: {' '.join(reason.split())}")
+            typer.echo(visible(f"# {each.workload.key}: {' '.join(reason.split())}"))
     for found in to_apply(plans):
         typer.echo(f"---\n{yaml.safe_dump(found, sort_keys=False)}", nl=False)

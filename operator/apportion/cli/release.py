@@ -20,6 +20,7 @@ from apportion.api.contract import AGENT_FINALIZER, GUARD
 from apportion.cli import document
 from apportion.cli.gating import drop_finalizers, end_gating, list_patiently, open_gates
 from apportion.cli.operatorlease import require_stopped
+from apportion.cli.terminal import visible
 from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cluster.client import Client
@@ -83,7 +84,7 @@ async def _release(
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _drivers(client: Client) -> frozenset[str]:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from apportion.cel import Program, Programs
 from apportion.cli import document
+from apportion.cli.terminal import visible
 from apportion.dra.device import Device
 from apportion.errors import BrokenInput, SelectorError
 
@@ -112,7 +113,7 @@ def _show(names: list[str], answers: list[Answer]) -> None:
     table = Table("device", "verdict", "why", box=None)
     for name, answer in zip(names, answers, strict=True):
         if answer["kind"] == "match":
-            table.add_row(escape(name), "[green]match[/]" if answer["match"] else "no match", "")
+            table.add_row(escape(visible(name)), "[green]match[/]" if answer["match"] else "no match", "")
         else:
-            table.add_row(escape(name), "[red]error[/]", escape(answer["message"]))
+            table.add_row(escape(visible(name)), "[red]error[/]", escape(visible(answer["message"])))
     Console().print(table)

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli import document
+from apportion.cli.terminal import visible
 
 FORMATS = ("table", "json", "yaml", "name")
 NOT_SERVED = 1
@@ -53,10 +54,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Ite
     for header in headers:
         made.add_column(header, overflow="fold", justify="right" if header in right else "left")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
+        made.add_row(*(escape(visible(str(cell))) for cell in row))
     return made
 
 
 def say(console: Console, text: str) -> None:
     """Write a sentence, wrapped between words at the width of the terminal."""
-    console.print(escape(text))
+    console.print(escape(visible(text)))

@@ -21,6 +21,7 @@ from apportion.cli.answers.cards import cards
 from apportion.cli.answers.counts import counts_of
 from apportion.cli.answers.left import left_of
 from apportion.cli.answers.output import say, table
+from apportion.cli.terminal import visible
 from apportion.cli.world.options import (
     Context,
     Drivers,
@@ -89,7 +90,7 @@ def _frame(console: Console, world: World, interval: float, error: str) -> Text:
     written = StringIO()
     draw(Console(file=written, force_terminal=True, width=console.width, highlight=False), world)
     lines = written.getvalue().splitlines()
-    said = textwrap.wrap(error, console.width)
+    said = textwrap.wrap(visible(error), console.width)
     room = max(1, console.height - 2 - len(said))
     rest = len(lines) - room
     more = f"{rest} more lines: `apportion status` has them. " if rest > 0 else ""

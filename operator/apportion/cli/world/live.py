@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from apportion.cli.terminal import visible
 from apportion.cli.world.objects import DECIDING
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect
@@ -73,6 +74,6 @@ async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list
         if error.status != _FORBIDDEN or not (kind in _NOT_NEEDED or kind.group in _ADDED):
             raise
         if kind.group in _ADDED:
-            typer.echo(f"left out: {kind.plural}.{kind.group}: {error}", err=True)
+            typer.echo(f"left out: {kind.plural}.{kind.group}: {visible(str(error))}", err=True)
         return []
     return [{"apiVersion": kind.api_version, "kind": kind.name, **each} for each in listed]

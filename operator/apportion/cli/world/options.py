@@ -12,6 +12,7 @@ import structlog
 import typer
 
 from apportion.cli import document
+from apportion.cli.terminal import visible
 from apportion.cli.world.live import read_live
 from apportion.cli.world.objects import contents_of
 from apportion.cli.world.whatif import with_nodes_like, without_nodes
@@ -75,7 +76,7 @@ def open_world(source: Source) -> World:
     except ApportionError as error:
         raise document.refuse(str(error)) from None
     for found in world.unreadable():
-        typer.echo(f"left out: {found}", err=True)
+        typer.echo(f"left out: {visible(str(found))}", err=True)
     return world
 
 
