@@ -110,6 +110,43 @@ async def test_pods_that_come_after_it_get_no_gate(control_plane: ControlPlane, 
         await control_plane.kubectl("delete", "--ignore-not-found", "-f", admission)
 
 
+async def test_a_claim_in_deletion_that_is_in_use_keeps_nobody_from_it(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """The API server lets nobody add a finalizer to it: it keeps ours until its pod has ended, and the others lose theirs."""
+    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
+    api, core = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
+    claims = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
+    user = await api.create(
+        core, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    )
+    requests = [{"name": "r", "exactly": {"deviceClassName": "none"}}]
+    for name in ("a-deleted", "b-waits"):
+        metadata = {"name": name, "finalizers": ["apportion.dev/allocation"]}
+        await api.create(claims, {"metadata": metadata, "spec": {"devices": {"requests": requests}}})
+    device = {"request": "r", "driver": "gpu.apportion.dev", "pool": "n", "device": "gpu-0"}
+    reserved = {"resource": "pods", "name": "p", "uid": user["metadata"]["uid"]}
+    status = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [reserved]}
+    await api.patch(f"{claims}/a-deleted/status", {"status": status})
+    await api.delete(f"{claims}/a-deleted")
+    try:
+        code, output = await release(control_plane, "--namespace", namespace, "--patience", "0")
+        assert (code, f"left: claim {namespace}/a-deleted, used by pods/p" in output) == (1, True), output
+        assert not (await api.get(f"{claims}/b-waits"))["metadata"].get("finalizers")
+        assert (await api.get(f"{claims}/a-deleted"))["metadata"]["finalizers"] == [
+            "apportion.dev/allocation"
+        ]
+
+        ending = asyncio.create_task(release(control_plane, "--namespace", namespace, "--patience", "30"))
+        await asyncio.sleep(1)
+        await api.patch(f"{claims}/a-deleted/status", {"status": {"reservedFor": None}})
+        code, output = await ending
+        assert code == 0, output
+        assert "a-deleted" not in {each["metadata"]["name"] for each in (await api.items(claims))[0]}
+    finally:
+        await control_plane.kubectl("delete", "-n", namespace, "pod", "p", "--force")
+
+
 async def gated(cluster: ControlPlane, pods: str) -> bool:
     """Make a pod with a claim, and say whether it got a gate."""
     uses = [{"name": "c", "resourceClaimName": "c"}]

@@ -43,8 +43,20 @@ async def open_gates(client: Client) -> int:
 
 
 async def drop_finalizers(client: Client) -> int:
-    """Take our finalizer off all claims; returns how many had it. Raises ApiError."""
+    """Take our finalizer off all claims but those that `keeps_ours`; returns how many had it. Raises ApiError."""
     return await _each(client, _kept, _drop)
+
+
+def keeps_ours(claim: Object) -> bool:
+    """Say whether a claim needs our finalizer until its pods have ended: it is being deleted, and the API server lets nobody add another one."""
+    metadata, status = claim["metadata"], claim.get("status") or {}
+    finalizers = metadata.get("finalizers") or ()
+    return (
+        metadata.get("deletionTimestamp") is not None
+        and bool(status.get("allocation") and status.get("reservedFor"))
+        and ALLOCATION_FINALIZER in finalizers
+        and PROTECTION_FINALIZER not in finalizers
+    )
 
 
 async def list_patiently(client: Client, kind: ResourceKind) -> list[Object]:
@@ -104,13 +116,18 @@ async def _open(client: Client, pod: Object) -> None:
 
 async def _kept(client: Client) -> list[Object]:
     claims = await list_patiently(client, CLAIMS)
-    return [claim for claim in claims if ALLOCATION_FINALIZER in (claim["metadata"].get("finalizers") or ())]
+    return [
+        claim
+        for claim in claims
+        if ALLOCATION_FINALIZER in (claim["metadata"].get("finalizers") or ()) and not keeps_ours(claim)
+    ]
 
 
 async def _drop(client: Client, claim: Object) -> None:
     metadata = claim["metadata"]
     rest = [name for name in metadata["finalizers"] if name != ALLOCATION_FINALIZER]
-    if (claim.get("status") or {}).get("allocation") and PROTECTION_FINALIZER not in rest:
+    allocated = (claim.get("status") or {}).get("allocation")
+    if allocated and PROTECTION_FINALIZER not in rest and metadata.get("deletionTimestamp") is None:
         # A pod may use it: from here controller-manager takes care of it, as of every other claim that is allocated.
         rest.append(PROTECTION_FINALIZER)
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": rest}}

@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from apportion.api.contract import AGENT_FINALIZER, GUARD
 from apportion.cli import document
-from apportion.cli.gating import drop_finalizers, end_gating, list_patiently, open_gates
+from apportion.cli.gating import drop_finalizers, end_gating, keeps_ours, list_patiently, open_gates
 from apportion.cli.operatorlease import require_stopped
 from apportion.cli.terminal import visible
 from apportion.cli.world.live import connect_as_user
@@ -73,6 +73,8 @@ async def _release(
             await client.delete(LAYOUTS, layout["metadata"]["name"])
         drivers = await _drivers(client)
         partitions, claims = await _remove_partitions(client, drivers, patience, console)
+        # Claims that are being deleted had to keep it for as long as pods used them.
+        await drop_finalizers(client)
         if force:
             for partition in partitions:
                 await _let_go(client, partition)
@@ -116,7 +118,11 @@ async def _remove_partitions(
         task = progress.add_task("partitions removed by their agents", total=len(found))
         while True:
             left = await list_patiently(client, PARTITIONS)
-            claims = [each for each in await list_patiently(client, CLAIMS) if _is_used(each, drivers)]
+            claims = [
+                each
+                for each in await list_patiently(client, CLAIMS)
+                if _is_used(each, drivers) or keeps_ours(each)
+            ]
             progress.update(task, completed=len(found) - len(left))
             if not (left or claims) or time.monotonic() >= end:
                 return left, claims
