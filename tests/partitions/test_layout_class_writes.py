@@ -55,5 +55,9 @@ async def test_a_class_that_is_refused_is_named_in_the_layout_and_made_once_it_i
         world.snapshot.observe(CLASSES, "MODIFIED", await api.get(CLASS))
         await accepted({"example.com/team": "b"})
         assert (await api.get(CLASS))["metadata"]["labels"]["example.com/team"] == "b"
+        refused = await accepted({"not a key": "x"})
+        assert "spec.deviceClasses: DeviceClass labelled-3g-40gb is refused: " in refused["message"]
+        good = await accepted({"not a key": None})
+        assert (good["status"], good["message"]) == ("True", "")
     await api.delete(f"{PATH}/labelled")
     await api.delete(CLASS)

@@ -3,7 +3,7 @@
 In: plans of layouts. Out: DeviceClasses made, changed and deleted; never one that no layout made.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -34,21 +34,20 @@ class ClassWriter:
         self._recorder = recorder
         self._fence = fence
         self._refused: dict[str, str] = {}
-        """Why a class could not be made, by its name."""
+        """Why a class could not be made or changed, by its name."""
 
     async def write(self, raw: dict[str, Any], plan: LayoutPlan) -> None:
         """Make a class, or change it to what the layout wants. Raises ApiError."""
         name = raw["metadata"]["name"]
         found = next((c for c in self._snapshot.classes.values() if c.name == name), None)
         layout = plan.layout.metadata
-        if found is not None:
-            self._refused.pop(name, None)  # others may have made it
         if found is None:
             self._fence()
-            made = await self._made(name, raw)
+            made = await self._written(name, self._client.create(CLASSES, raw))
             self._snapshot.observe(CLASSES, "MODIFIED", made)
             _log.info("class.made", name=name, layout=layout.name)
         elif found.labels.get(LAYOUT_LABEL) != layout.name:
+            self._refused.pop(name, None)  # others may have made it
             self._recorder.warning(
                 About(LAYOUTS, layout.name, layout.uid),
                 "ClassNotOurs",
@@ -58,11 +57,14 @@ class ClassWriter:
             self._fence()
             metadata = {key: raw["metadata"][key] for key in ("labels", "ownerReferences")}
             metadata["resourceVersion"] = found.version
-            made = await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
+            change = {"metadata": metadata, "spec": raw["spec"]}
+            made = await self._written(name, self._client.patch(CLASSES, name, change))
             self._snapshot.observe(CLASSES, "MODIFIED", made)
+        else:
+            self._refused.pop(name, None)
 
     def refused(self, plan: LayoutPlan) -> BrokenInput | None:
-        """Return why a class of a layout could not be made; None: none was refused."""
+        """Return why a class of a layout could not be made or changed; None: none was refused."""
         names = sorted(class_names(plan.layout) & self._refused.keys())
         return BrokenInput(self._refused[names[0]], field="spec.deviceClasses") if names else None
 
@@ -79,9 +81,10 @@ class ClassWriter:
         await self._client.delete(CLASSES, found.name, uid=found.uid, version=found.version)
         _log.info("class.dropped", name=found.name)
 
-    async def _made(self, name: str, raw: dict[str, Any]) -> dict[str, Any]:
+    async def _written(self, name: str, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """Return what was written of a class. Raises ApiError, and remembers what the API server refuses."""
         try:
-            made = await self._client.create(CLASSES, raw)
+            made = await write
         except ApiError as error:
             if error.status in _INVALID:
                 self._refused[name] = f"DeviceClass {name} is refused: {error}"
