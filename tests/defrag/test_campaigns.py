@@ -91,34 +91,6 @@ async def test_who_is_made_by_the_same_controller_before_the_pod_goes_gets_nothi
     assert trial.running()["added"] not in held
 
 
-async def test_a_budget_ends_it_and_nobody_is_touched(silent: Client) -> None:
-    """Asked again for half a minute, then given up."""
-    trial = scattered(silent, protected=("a", "b"))
-    await trial.start()
-    await trial.rounds()
-    assert trial.campaign is not None
-    assert trial.campaign.reason == "Blocked"
-    assert "PodDisruptionBudget keep" in trial.campaign.message
-    assert (trial.evicted, trial.held) == ([], set())
-    assert trial.running().keys() == {"a", "b"}
-
-
-async def test_a_budget_that_ended_moves_is_asked_for_half_a_minute_in_a_later_window(
-    silent: Client,
-) -> None:
-    """The time of the window before counted: one refusal ended the moves of each later one that begins with the same pod."""
-    trial = scattered(silent, protected=("a", "b"))
-    await trial.start()
-    await trial.rounds()
-    await trial.round(seconds=3600.0)
-    await trial.start()
-    await trial.round()
-    trial.protected = ()
-    await trial.rounds()
-    assert trial.campaign is not None
-    assert trial.campaign.reason == "Completed"
-
-
 async def test_a_place_that_is_lost_before_the_pod_goes_costs_nobody_anything(silent: Client) -> None:
     """Its node is cordoned."""
     trial = scattered(silent)
