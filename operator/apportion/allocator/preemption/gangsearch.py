@@ -133,6 +133,7 @@ class GangSearch:
                     or (yield from self._served(without)) is not None
                 ):
                     going = without
+                yield  # one without whom devices are too few by counting is no step of `_served`
             for group in sorted(victims.broken(going)):
                 going = yield from self._mended(group, going)
         return going

@@ -12,6 +12,7 @@ from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.groupvictims import AskedGroup
 from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
+from apportion.scheduling.preemption.runninggroups import RunningGroups
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -27,6 +28,8 @@ class Asking:
     """What keeps its pods off nodes."""
     now: InProgress
     """What is being done for others."""
+    groups: RunningGroups | None = None
+    """The groups of pods that run, where all is read in one step; None: each node is read as it is then."""
 
     def wanted(self, demand: WaitingDemand, snapshot: Snapshot) -> Resources:
         """Return what the pods of a demand want of a node."""

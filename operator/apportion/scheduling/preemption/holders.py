@@ -80,6 +80,10 @@ class Holders:
                     ending.add(node)
         return ClaimsByNode(found, frozenset(ending))
 
+    def groups(self, now: InProgress) -> RunningGroups:
+        """Return the groups of pods that run, as they are in this step."""
+        return RunningGroups(self._held, now.going)
+
     def read(
         self,
         demand: WaitingDemand,
@@ -92,18 +96,18 @@ class Holders:
         now: InProgress,
         wanted: Iterable[str],
         obstacles: NodeObstacles,
+        running: RunningGroups | None,
     ) -> PossibleVictims:
         """Return the victims on a node as they are now, of those with these claims (UIDs).
 
         `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `spared` of a pod's UID that it may not go now;
-        `now`: what is being done for others.
+        `now`: what is being done for others; `running`: groups with that, where several nodes are read in one step.
         """
         left_alone: Counter[str] = Counter()
         if node not in capacity.nodes:
             return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
-        look = _Look(
-            self._held, RunningGroups(self._held, now.going), demand, rule, reclaim, spared, now.going
-        )
+        running = running if running is not None else self.groups(now)
+        look = _Look(self._held, running, demand, rule, reclaim, spared, now.going)
         victims: list[Victim] = []
         holders: dict[str, Holder] = {}
         own = [claim for claim in self._snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
@@ -182,6 +186,8 @@ class _Look:
     """The groups of victims, by key."""
     allowance: dict[str, int] = field(default_factory=dict)
     """Of groups that may not go as a whole: how many of their pods may go."""
+    against: dict[str, str | None] = field(default_factory=dict)
+    """Why groups may not go as a whole, by key."""
 
     def victim(self, holder: Holder, obstacles: NodeObstacles) -> Victim | str:
         """Return a victim; or, where it may not go, the reason (empty: the rule does not let it go)."""
@@ -231,8 +237,10 @@ class _Look:
 
     def _against_whole(self, group: RunningGroup) -> str | None:
         """Return why a group may not go as a whole, as `_against` does."""
-        against = self._against(group.whole, group.whole.pods, young=group.young)
-        return _TOGETHER if against is None and not group.takeable else against
+        if group.key not in self.against:
+            against = self._against(group.whole, group.whole.pods, young=group.young)
+            self.against[group.key] = _TOGETHER if against is None and not group.takeable else against
+        return self.against[group.key]
 
     def _against(self, holder: Holder, live: Iterable[Pod], *, young: bool) -> str | None:
         """Return why pods may not go, empty if the rule does not let them; None: they may."""

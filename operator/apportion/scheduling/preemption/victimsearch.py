@@ -208,11 +208,10 @@ class VictimSearch:
     def _read(self, asking: Asking, attempt: Attempt, node: str, wanted: Iterable[str]) -> PossibleVictims:
         """Return who may go on a node as it is now."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
-        demand, own = asking.preemptor.demand, asking.claims[node]
-        capacity, spared = self._decider.candidates.capacity(), self._cooldown.spared
-        off = asking.obstacles.on(node)
-        reclaim, now = attempt.reclaim, asking.now
-        return self._holders.read(demand, node, own, capacity, rule, reclaim, spared, now, wanted, off)
+        demand, own, off = asking.preemptor.demand, asking.claims[node], asking.obstacles.on(node)
+        room, spared = self._decider.candidates.capacity(), self._cooldown.spared
+        reclaim, now, groups = attempt.reclaim, asking.now, asking.groups
+        return self._holders.read(demand, node, own, room, rule, reclaim, spared, now, wanted, off, groups)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""
@@ -234,6 +233,7 @@ class VictimSearch:
         wanted = frozenset().union(*needs.values())
         keys = {each.key for each in victims.victims}
         nodes = needs.keys() | {node for node, each in possible.items() if not keys.isdisjoint(each.holders)}
+        asking = replace(asking, groups=self._holders.groups(asking.now))
         found = [self._read(asking, attempt, node, wanted) for node in sorted(nodes)]
         now = SeveralNodes([each.node for each in found])
         going = frozenset(place for place in now.all if now.victim(place).key in keys)
