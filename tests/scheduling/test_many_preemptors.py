@@ -9,10 +9,13 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import QUOTAS
 from apportion.dra.pod import Pod
+from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.preemption.evictor import Refused
+from apportion.scheduling.preemption.preemptors import Preemptors
 from tests.clock import Ticking
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import (
+    SEARCHED,
     SteeredEvictor,
     Trial,
     cohort,
@@ -22,6 +25,7 @@ from tests.scheduling.evicting import (
     trial,
     waits,
 )
+from tests.scheduling.longeststep import longest_step
 
 GPUS, NODES = 8, 5
 
@@ -150,6 +154,18 @@ async def test_a_crowd_that_waits_in_vain_takes_a_part_of_the_time(unanswered: C
     assert 0.05 < spent[1] - spent[0] < 0.22, (
         "all of them take 0.25 s by this clock, with which choosing among them takes 0.1"
     )
+
+
+async def test_those_for_whom_pods_may_go_are_chosen_in_steps(unanswered: Client) -> None:
+    """Ten thousand that wait in vain, each of another shape, took a tenth of a second in one step, each second."""
+    made = full(unanswered)
+    young = {"mode": "LowerPriority", "after": "0s", "minRuntime": "2h"}
+    made.world.policy(preemption=young, queue={"mostReserved": 0})
+    for number in range(5 * AT_ONCE):
+        waits(made.world, f"never-{number}", 1, priority=number, team=f"team-{number}")
+    await made.passes(2)
+    made.world.clock.now += SEARCHED
+    assert 0 < longest_step(made.cycle, only=Preemptors.may_evict) < 2 * AT_ONCE
 
 
 @dataclass

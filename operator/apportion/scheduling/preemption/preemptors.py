@@ -7,7 +7,7 @@ may be evicted for one by now.
 from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
@@ -107,9 +107,7 @@ class Preemptors:
                 if only != frozenset():
                     possible.append((each, only is not None))
         covered = yield from self._guarantees.covered([each.demand for each, _ in possible])
-        rows = [row for row in possible if row[0].key in covered or self._goes_by_priority(row[0])]
-        yield
-        return self._in_turns(rows, covered)
+        return (yield from self._in_turns(possible, covered))
 
     def all(
         self,
@@ -137,17 +135,16 @@ class Preemptors:
     ) -> Iterator[Preemptor | None]:
         """Yield those that wait, have nothing yet, and for which nothing is under way; and None where others may run."""
         pace = Pace()
-        found = [of_demand(demand) for demand in demands if demand.pods and not demand.members]
-        found += [
-            each for group in (*groups, *self._resting(groups)) if (each := of_group(group)) is not None
-        ]
+        single = (of_demand(demand) for demand in demands if demand.pods and not demand.members)
+        grouped = map(of_group, (*groups, *self._resting(groups)))
         active_keys = {member.key for each in active for member in each.members}
         active_groups = {each.group.pod_group.key for each in active if each.group is not None}
-        for each in found:
+        for each in chain(single, grouped):
             if pace.rests():
                 yield None
             if (
-                active_keys.isdisjoint(member.key for member in each.members)
+                each is not None
+                and active_keys.isdisjoint(member.key for member in each.members)
                 and (each.group is None or each.group.pod_group.key not in active_groups)
                 and all(self._snapshot.allocation(claim) is None for claim in each.demand.claims)
             ):
@@ -155,13 +152,17 @@ class Preemptors:
 
     def _in_turns(
         self, rows: Iterable[tuple[Preemptor, bool]], covered: Container[str]
-    ) -> tuple[list[Preemptor], list[Preemptor]]:
-        """Return the first of those that search on all nodes, and of those that repeat a search before its time (True)."""
+    ) -> Generator[None, None, tuple[list[Preemptor], list[Preemptor]]]:
+        """Return the first of those that search on all nodes, and of those that repeat a search before its time (True); yields where others may run."""
         fresh: list[tuple[tuple[object, ...], Preemptor]] = []
         by_time: list[tuple[tuple[object, ...], Preemptor]] = []
         repeated: list[tuple[tuple[object, ...], float, Preemptor]] = []
-        now = self._clock()
+        now, pace = self._clock(), Pace()
         for number, (each, repeats) in enumerate(rows):
+            if pace.rests():
+                yield
+            if each.key not in covered and not self._goes_by_priority(each):
+                continue
             place = place_of(each.demand, self._snapshot.managed)
             order = not self.may_evict(each), each.key not in covered, place, number
             last = self._in_vain.get(self.topic(each))
