@@ -7,7 +7,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from tests.observedcluster import request
 from tests.quota.tenants import namespace, quota
-from tests.scheduling.evicting import GROUP, Trial, ends, holds, joins, trial, waits
+from tests.scheduling.evicting import GROUP, Trial, ends, holds, joins, mark_ending, trial, waits
 
 
 async def only_one_goes(made: Trial) -> None:
@@ -74,6 +74,25 @@ async def test_who_waits_for_a_pod_that_stays_after_all_finds_another_one_soon(u
     made.evictor.protected = ("wide",)
     await made.passes(12)
     assert sorted(made.evicted) == ["dear-0", "dear-1"]
+
+
+async def test_what_is_kept_beside_a_pod_that_ends_already_is_so_until_it_is_gone(unanswered: Client) -> None:
+    """It takes its grace period; a minute after the evicted one had gone, that eviction passed for in vain, and others got its device."""
+    made = trial(unanswered, 2)
+    holds(made.world, "slow", 0)
+    mark_ending(made.world, "slow")
+    holds(made.world, "low", 1)
+    waits(made.world, "high", 2, priority=5)
+    await made.passes(2)
+    assert made.evicted == ["low"]
+    ends(made.world, "low")
+    waits(made.world, "small", 1)
+    await made.passes(100)
+    assert made.world.places() == {"slow": "n1"}
+    ends(made.world, "slow")
+    await made.passes(2)
+    assert made.world.places() == {"high": "n1"}
+    assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
 
 
 async def test_the_room_of_a_node_beside_devices_is_promised_to_one(unanswered: Client) -> None:

@@ -25,7 +25,7 @@ class Chosen:
     asked: tuple[Claim, ...]
     """The demand's claims as the allocator was asked about them."""
     awaited: tuple[Pod, ...] = ()
-    """Pods that are being evicted for others already, and leave something for this one, too."""
+    """Pods that end already, or are being evicted for others, and leave something for this one, too."""
     quota: str = ""
     """The quota that takes something back; empty: they go by priority."""
     borrowers: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def chosen_by(
         pods |= {pod.uid: pod for pod in own}
         if own and not attempt.by_priority.may_go(holder, attempt.demand):
             borrowers |= dict.fromkeys([pod.uid for pod in own], attempt.reclaim.borrower(holder.claims))
-    gone = {pod.uid: pod for each in victims.victims for pod in holders[each.key].pods if not pod.deleting}
+    gone = {pod.uid: pod for each in victims.victims for pod in holders[each.key].pods}
     awaited = tuple(pod for uid, pod in gone.items() if uid not in pods)
     quota = attempt.reclaim.quota if borrowers else ""
     return Chosen(victims, tuple(pods.values()), attempt.demand.asked, awaited, quota, borrowers)

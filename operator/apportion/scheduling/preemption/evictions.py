@@ -51,7 +51,7 @@ class Preemption:
     pods: tuple[Pod, ...]
     """Those to evict, in order."""
     awaited: tuple[Pod, ...]
-    """Those that are evicted for others."""
+    """Those that end already, or are evicted for others."""
     began: float
     asked: tuple[Claim, ...]
     """The demand's claims as the allocator is asked about them."""
