@@ -95,6 +95,20 @@ async def test_what_is_kept_beside_a_pod_that_ends_already_is_so_until_it_is_gon
     assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
 
 
+async def test_who_waits_for_a_pod_that_does_not_end_has_another_one_evicted(unanswered: Client) -> None:
+    """Its end costs nothing, so that it was chosen each hour: a process that hangs in its driver, or a grace period of days, kept all from evicting anybody there."""
+    made = trial(unanswered, 2)
+    holds(made.world, "hangs", 0)
+    mark_ending(made.world, "hangs")
+    holds(made.world, "low", 1)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(3)
+    assert made.evicted == []
+    made.world.clock.now += 3600
+    await made.passes(2)
+    assert made.evicted == ["low"]
+
+
 async def test_the_room_of_a_node_beside_devices_is_promised_to_one(unanswered: Client) -> None:
     """It has cpu for one of them: the second victim would go in vain."""
     made = trial(unanswered, 2)

@@ -1,14 +1,15 @@
-"""Cooldown: who may not have pods evicted for a while, and who may not be evicted.
+"""Cooldown: who may not have pods evicted for a while, who may not be evicted, and whose end nobody waits for.
 
-In: evictions that were in vain, refusals by PodDisruptionBudgets, the clock. Out: until when. A namespace whose evictions were
+In: evictions that were in vain, refusals by PodDisruptionBudgets, pods that did not end, the clock. Out: until when. A namespace whose evictions were
 in vain waits, each time for twice as long; one that was served waits no more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _SPARED = 60.0
 """Seconds for which a pod is left alone that a PodDisruptionBudget protects."""
 _LONGEST = 86_400.0
+"""Seconds for which a namespace waits at most, and for which nobody waits for the end of a pod that took too long."""
 
 
 class Cooldown:
@@ -19,6 +20,7 @@ class Cooldown:
         self._rests: dict[str, tuple[float, float]] = {}
         """Until when a namespace waits, and how long that is."""
         self._spared: dict[str, float] = {}
+        self._hanging: dict[str, float] = {}
 
     def rests(self, namespace: str) -> bool:
         """Say whether nobody is evicted for this namespace now."""
@@ -44,3 +46,13 @@ class Cooldown:
     def spared(self, pod: str) -> bool:
         """Say whether a pod (UID) is left alone."""
         return self._spared.get(pod, 0.0) > self._clock()
+
+    def waited_in_vain(self, pods: Iterable[str]) -> None:
+        """Note that pods (UIDs) are being deleted and have not ended for too long: nobody waits for them."""
+        now = self._clock()
+        self._hanging = {uid: until for uid, until in self._hanging.items() if until > now}
+        self._hanging |= dict.fromkeys(pods, now + _LONGEST)
+
+    def hangs(self, pod: str) -> bool:
+        """Say whether nobody waits for the end of a pod (UID)."""
+        return self._hanging.get(pod, 0.0) > self._clock()

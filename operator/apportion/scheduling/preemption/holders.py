@@ -5,11 +5,11 @@ In: the snapshot, a demand, the rule of who may go for whom. Out: the allocator'
 A victim is a pod whose claims we allocated in classes of policies with preemption on, on one node, with all pods that share
 these claims; or whose quota gives back what it has borrowed. Left alone: pods that have their devices for less than `minRuntime`, pods that are about to start with such a claim, who was refused
 by a PodDisruptionBudget a moment ago, and groups that go as a whole where one of their pods, on whatever node, is left alone. (Static pods cannot name claims.) What ends already, or is
-about to, is waited for: it costs nothing.
+about to, is waited for, unless that was in vain before: it costs nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
@@ -18,6 +18,7 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.obstacles import NodeObstacles
 from apportion.scheduling.podneeds import total
+from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import ReclaimRule
 from apportion.scheduling.preemption.heldclaims import HeldClaims
@@ -92,7 +93,7 @@ class Holders:
         capacity: HostCapacity,
         rule: Eligibility,
         reclaim: ReclaimRule,
-        spared: Callable[[str], bool],
+        cooldown: Cooldown,
         now: InProgress,
         wanted: Iterable[str],
         obstacles: NodeObstacles,
@@ -100,14 +101,14 @@ class Holders:
     ) -> PossibleVictims:
         """Return the victims on a node as they are now, of those with these claims (UIDs).
 
-        `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `spared` of a pod's UID that it may not go now;
+        `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `cooldown` who may not go now, and whose end nobody waits for;
         `now`: what is being done for others; `running`: groups with that, where several nodes are read in one step.
         """
         left_alone: Counter[str] = Counter()
         if node not in capacity.nodes:
             return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
         running = running if running is not None else self.groups(now)
-        look = _Look(self._held, running, demand, rule, reclaim, spared, now.going)
+        look = _Look(self._held, running, demand, rule, reclaim, cooldown, now.going)
         victims: list[Victim] = []
         holders: dict[str, Holder] = {}
         own = [claim for claim in self._snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
@@ -180,7 +181,7 @@ class _Look:
     demand: WaitingDemand
     rule: Eligibility
     reclaim: ReclaimRule
-    spared: Callable[[str], bool]
+    cooldown: Cooldown
     going: Collection[str]
     named: dict[str, RunningGroup] = field(default_factory=dict)
     """The groups of victims, by key."""
@@ -195,7 +196,7 @@ class _Look:
         kept = {claim.uid for claim in self.demand.tied}
         found = [each for each in holder.claims if each.uid not in kept]
         holds = {each.uid: each.allocation.results for each in found if each.allocation is not None}
-        if not holds:
+        if not holds or any(self.cooldown.hangs(pod.uid) for pod in holder.pods):
             return ""
         key, gives = min(holds), {**total(holder.pods), **obstacles.freed(holder.pods)}
         live = list(filter(self.groups.stays, holder.pods))
@@ -246,7 +247,7 @@ class _Look:
         """Return why pods may not go, empty if the rule does not let them; None: they may."""
         if not self.rule.may_go(holder, self.demand):
             return ""
-        if any(self.spared(pod.uid) for pod in live):
+        if any(self.cooldown.spared(pod.uid) for pod in live):
             return _SPARED
         return _YOUNG if young else None
 

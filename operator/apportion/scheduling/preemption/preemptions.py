@@ -243,19 +243,19 @@ class Preemptions:
         has = self._have_devices(preemption)
         if all(has):
             return  # it is being written
-        live = [self._snapshot.pods.get(pod.uid) for pod in (*preemption.pods, *preemption.awaited)]
-        stays = now - preemption.asked_until >= SHOWN and any(
-            pod is not None and not pod.deleting and not pod.finished for pod in live
-        )
+        found = self._snapshot.pods_of(pod.uid for pod in (*preemption.pods, *preemption.awaited))
+        live = [pod for pod in found if not pod.finished]
+        stays = now - preemption.asked_until >= SHOWN and any(not pod.deleting for pod in live)
         if (preemption.stopped or stays) and not any(has):
             yield from self._choose_others(preemption)
             return
-        if any(pod is not None and not pod.finished for pod in live):
+        if live:
             preemption.gone_since = None
         elif preemption.gone_since is None:
             preemption.gone_since = now
         unused = preemption.gone_since is not None and now - preemption.gone_since >= _UNUSED
         if unused or now - preemption.began >= _LONGEST:
+            self._cooldown.waited_in_vain(pod.uid for pod in live)
             self._give_up(preemption)
 
     def _choose_others(self, preemption: Preemption) -> Generator[None, None, None]:

@@ -209,9 +209,9 @@ class VictimSearch:
         """Return who may go on a node as it is now."""
         rule = AnyOf([attempt.by_priority, attempt.reclaim]) if attempt.takes_back else attempt.by_priority
         demand, own, off = asking.preemptor.demand, asking.claims[node], asking.obstacles.on(node)
-        room, spared = self._decider.candidates.capacity(), self._cooldown.spared
+        room, cooldown = self._decider.candidates.capacity(), self._cooldown
         reclaim, now, groups = attempt.reclaim, asking.now, asking.groups
-        return self._holders.read(demand, node, own, room, rule, reclaim, spared, now, wanted, off, groups)
+        return self._holders.read(demand, node, own, room, rule, reclaim, cooldown, now, wanted, off, groups)
 
     def _renewed(self, attempt: Attempt, demand: WaitingDemand, now: InProgress) -> Attempt:
         """Return an attempt with what quotas have now: others ran while victims were searched."""
