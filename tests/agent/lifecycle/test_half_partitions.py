@@ -12,6 +12,7 @@ from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.kubelet.recoverclaims import note_interrupted
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.tables import partition_json
 from apportion.cluster.client import Object
@@ -89,6 +90,48 @@ async def test_a_claim_for_the_whole_card_waits_until_the_rest_is_removed(
         gpu.fake.heal()
         await node.work()
         assert [device.device for device in await waiting] == ["gpu-0"]
+
+
+async def test_what_a_removal_has_left_is_removed_after_a_lost_journal(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """It has no UUID any more, by which the status of its object tells whose it is: it was nobody's, and its room lost."""
+    gpu = make_gpus()
+    async with one_card(tmp_path, gpu.backend) as node:
+        await half_removed(node, gpu)
+        seen = node.items
+    async with one_card(tmp_path, gpu.backend, "lost", seen=seen) as node:
+        await note_interrupted(node.context)
+        for _ in range(2):
+            await node.work()
+        assert [*node.items] == [*seen]
+        gpu.fake.heal()
+        await node.work()
+        assert (node.items, await node.live()) == ({}, ())
+
+
+async def test_what_a_person_has_half_made_there_is_left_alone_after_a_lost_journal(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """The driver gave it another id, because one of ours was there when the person began."""
+    gpu = make_gpus()
+    async with one_card(tmp_path, gpu.backend) as node:
+        item = node.partition("p1")
+        await node.work()
+        seen = {
+            name: each | {"status": each["status"] | {"instance": {"gpuInstance": "6"}}}
+            for name, each in node.items.items()
+        }
+        gpu.fake.fail("nvmlGpuInstanceDestroy", pynvml.NVML_ERROR_IN_USE, times=-1)
+        node.delete(item)
+        await node.work()
+    gpu.fake.heal()
+    async with one_card(tmp_path, gpu.backend, "lost", seen=seen) as node:
+        await note_interrupted(node.context)
+        node.delete(item)
+        await node.work()
+        assert node.items == {}
+        assert [found.complete for found in await node.live()] == [False]
 
 
 async def test_what_was_looked_at_in_the_middle_of_its_removal_is_not_published(

@@ -130,9 +130,9 @@ def row_from_hardware(
 ) -> PartitionRow | None:
     """Return a row for what is on the hardware for this Partition although the journal has none; None: nothing of ours is there.
 
-    After the journal was lost the object's status says what is ours. With `--foreign adopt` a partition that a person made at the
-    place of a layout's becomes the layout's. What has another object's row is that one's: a status that a backup brought back may
-    name a UUID that was given again.
+    After the journal was lost the object's status says what is ours: by UUID, or of half a GPU instance by the driver's id. With `--foreign
+    adopt` a partition that a person made at the place of a layout's becomes the layout's. What has another object's row is that one's: a
+    status that a backup brought back may name a UUID that was given again.
     """
     uid, uuid = partition.metadata.uid, partition.status.uuid
     for found in live.values():
@@ -146,6 +146,10 @@ def row_from_hardware(
     there = live.get(PartitionPlace(card.name, meant.profile.name, placement)) if placement else None
     if there is None or context.is_anothers(uid, there):
         return None
+    own = partition.status.instance.get("gpuInstance")
+    if own is not None and not there.complete and there.instance.get("gpuInstance") == own:
+        # The journal was lost while a removal had taken its compute instance, and the UUID with that.
+        return _row(partition, card, there, Step.INTENT)
     if interrupted and there.in_use is not True:
         # The journal was lost while we were making what is at the place.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
