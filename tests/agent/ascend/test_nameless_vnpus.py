@@ -4,17 +4,23 @@ from pathlib import Path
 
 import pytest
 
+from apportion.agent.inventorybuilder import InventoryBuilder
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.cluster.client import Object
+from apportion.cluster.kinds import EVENTS, NODES
+from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.agent.ascend.nodes import Nodes
-from tests.agent.lifecycle.onecard import OneCard, one_card
+from tests.agent.lifecycle.monitored import monitored
+from tests.agent.lifecycle.onecard import LAYOUT, OneCard, one_card
 from tests.agent.places import NPU
 
 
-def wanted(node: OneCard) -> Object:
+def wanted(node: OneCard, **spec: object) -> Object:
     """Write a Partition of npu-0."""
     return node.partition(
-        "p1", "npu-0-vir05-1c-8g-2", driver=NPU, parent="npu-0", profile="vir05_1c_8g", origin="Warm"
+        "p1", "npu-0-vir05-1c-8g-2", driver=NPU, parent="npu-0", profile="vir05_1c_8g", **spec
     )
 
 
@@ -41,3 +47,42 @@ async def test_a_vnpu_without_a_name_is_the_objects(
         assert await node.live() == (() if deleted else (made,))
         if not deleted:
             assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+
+
+@pytest.mark.parametrize("layout", [False, True])
+async def test_a_chip_with_a_vnpu_without_a_name_is_offered_as_before(
+    tmp_path: Path, node_with: Nodes, *, layout: bool
+) -> None:
+    """Nothing of it was, and the layout's device went: the vNPU passed for one that a person had made of an unknown template."""
+    chips = node_with()
+    async with one_card(tmp_path, chips.backend) as node:
+        wanted(node, **({"origin": "Layout", "holder": LAYOUT} if layout else {}))
+        await CardWorker(node.context, "npu-0").round()
+        held = HeldClaims(node.context)
+        await held.check()
+        inventory = InventoryBuilder(node.context, held, quarantine=True)
+        before = await inventory.build()
+        assert len(before.static) == layout
+        with chips.fake.nameless(0):
+            assert await inventory.build() == before
+
+
+async def test_no_event_calls_a_vnpu_without_a_name_a_persons(tmp_path: Path, node_with: Nodes) -> None:
+    """People would look for who made it."""
+    chips = node_with()
+    async with one_card(tmp_path, chips.backend) as node:
+        node.server.put(NODES, {"metadata": {"name": "n"}})
+        wanted(node)
+        await CardWorker(node.context, "npu-0").round()
+        monitor, recorder = monitored(node)
+
+        async def written() -> list[Object]:
+            return node.server.all(EVENTS)
+
+        async with beside(recorder.run()):
+            with chips.fake.nameless(0):
+                await monitor.check(partitions=True)
+            chips.fake.create_by_hand(0, "vir05_1c_8g", 107)
+            await monitor.check(partitions=True)
+            events = await eventually(written, bool)
+    assert ["107" in event["message"] for event in events] == [True]

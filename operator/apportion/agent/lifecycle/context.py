@@ -144,14 +144,7 @@ class AgentContext:
 
     async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
-        found = {each.place: each for each in await self.hardware.partitions_of(card)}
-        for row in self.journal.partitions_of(card):
-            # A driver may not tell the template of a vNPU for a while; what is ours is neither gone nor another's then.
-            untold = found.get(replace(row.place, profile=""))
-            if untold is not None and row.may_be(untold):
-                del found[untold.place]
-                found[row.place] = replace(untold, profile=row.place.profile)
-        return found
+        return _by_place(await self.hardware.partitions_of(card), self.journal.partitions_of(card))
 
     async def looked(self) -> tuple[tuple[LivePartition, ...], dict[str, PartitionRow]]:
         """Return what exists on all cards, without what was removed during the look, and the rows to compare it with.
@@ -163,7 +156,8 @@ class AgentContext:
         rows = self.journal.partitions()
         gone = _marks(before) - _marks(rows)
         removed = [row for row in before.values() if (row.place, row.uuid) in gone]
-        return tuple(found for found in live if not any(_was(row, found) for row in removed)), rows
+        named = _by_place(live, rows.values()).values()
+        return tuple(found for found in named if not any(_was(row, found) for row in removed)), rows
 
     def may_come(self, uid: str) -> bool:
         """Say whether a driver that timed out may make the partition of this UID yet."""
@@ -208,6 +202,19 @@ class AgentContext:
             if any(device.device == card and not device.admin for device in row.devices):
                 return row
         return None
+
+
+def _by_place(
+    live: Iterable[LivePartition], rows: Iterable[PartitionRow]
+) -> dict[PartitionPlace, LivePartition]:
+    """Return what exists by place; a driver may not tell the template of a vNPU for a while, and what is ours is neither gone nor another's then."""
+    found = {each.place: each for each in live}
+    for row in rows:
+        untold = found.get(replace(row.place, profile=""))
+        if untold is not None and row.may_be(untold):
+            del found[untold.place]
+            found[row.place] = replace(untold, profile=row.place.profile)
+    return found
 
 
 def _marks(rows: Mapping[str, PartitionRow]) -> set[tuple[PartitionPlace, str]]:
