@@ -92,6 +92,11 @@ class Planner:
             key: answer for key, answer in self._answers.items() if not isinstance(answer, Refusal)
         }
 
+    def note_unserved(self, key: str) -> None:
+        """Note that a demand (its key) got nothing at its turn: what the plan gives to it is free."""
+        if isinstance(self._answers.pop(key, None), Decision):
+            self.reopen()
+
     def knows(self, key: str) -> bool:
         """Say whether the plan has an answer for a demand, so that nobody is asked about it."""
         return key in self._answers

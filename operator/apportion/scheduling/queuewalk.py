@@ -175,6 +175,8 @@ class QueueWalk:
                         return "rests"
                     if somebody and self._steps_back(queued, turns):
                         return "rests"
+        if not granted:
+            self._decider.planner.note_unserved(key_of(queued))
         self._last.note_decided()
         self.granted += granted
         self._reached.note(queued, epoch, granted=bool(granted))
