@@ -20,6 +20,8 @@ _INT64 = re.compile(r"([+-]?)0*([0-9]{1,19})")
 """Python reads 1_000, which a label may be, and more; of digits beyond some thousand it reads none."""
 _MOST_SHARED = 65536
 """Parts that one `Sharing` keeps; a full one is emptied."""
+_MEAN = 1024
+"""Bytes of JSON that these have on average at most: one part may have a megabyte."""
 
 
 def text(of: Json, key: str, *, at: str = "", default: str | None = None) -> str:
@@ -139,6 +141,8 @@ class Sharing(Generic[_T]):
     def __init__(self, most: int = _MOST_SHARED) -> None:
         self._most = most
         self._kept: dict[bytes, _T] = {}
+        self._size = 0
+        """Bytes of JSON that are kept."""
 
     def read(self, raw: Any, at: str, make: Callable[[Any, str], _T]) -> _T:
         """Return what `make(raw, at)` returns; what it raises is raised every time."""
@@ -149,8 +153,10 @@ class Sharing(Generic[_T]):
         found = self._kept.get(key)
         if found is None:
             found = make(raw, at)
-            if len(self._kept) >= self._most:
+            if len(self._kept) >= self._most or self._size + len(key) > self._most * _MEAN:
                 self._kept.clear()
+                self._size = 0
+            self._size += len(key)
             # A copy, because what orjson returns holds the whole buffer that it wrote into: kilobytes for some hundred bytes.
             self._kept[bytes(memoryview(key))] = found
         return found
