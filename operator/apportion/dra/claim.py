@@ -51,6 +51,11 @@ class RequestSlot:
     prioritized: bool = False
     """Whether it is a `firstAvailable` list; results then name `request/subrequest`."""
 
+    @property
+    def length(self) -> int:
+        """How many characters its selectors have: of all that it is made of only these may be many."""
+        return sum(len(text) for request in self.alternatives for text in request.selectors)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraint:

@@ -5,13 +5,15 @@ that each claim's are found out once: it may have 32 requests of eight alternati
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from apportion.dra.claim import Claim, Request, RequestSlot
 from apportion.quota.resource import Resource
 
 MOST_KEPT = 1024
 """Claims of which the bounds are kept."""
+LONGEST_KEPT: Final = 1 << 23
+"""Characters of selectors of these claims: one may have a million, and be kept though it is gone."""
 
 
 class ClaimBounds(NamedTuple):
@@ -34,6 +36,8 @@ class Bounds:
         self._resources = resources
         self._known: dict[tuple[int, bool], ClaimBounds] = {}
         """By identity of the requests, and whether devices give shares."""
+        self._length = 0
+        """Characters of their selectors."""
 
     def rows(self, slot: RequestSlot, *, shares: bool) -> list[list[int]]:
         """Return what each alternative takes of each resource at least; `shares`: some devices give shares."""
@@ -48,8 +52,9 @@ class Bounds:
         known = self._known.get(key)
         if known is None:
             known = self._found(claim.slots, shares=shares)
-            if len(self._known) >= MOST_KEPT:
-                del self._known[next(iter(self._known))]
+            self._length += length_of(claim.slots)
+            while len(self._known) >= MOST_KEPT or (self._known and self._length > LONGEST_KEPT):
+                self._length -= length_of(self._known.pop(next(iter(self._known))).slots)
             self._known[key] = known
         return known
 
@@ -82,3 +87,8 @@ class Bounds:
         rows = [*zip(self._resources, row, unknown, strict=True)]
         counts = any(amount or (guess and one.guaranteed) for one, amount, guess in rows)
         return [amount or int(guess and (not counts or one.guaranteed > 0)) for one, amount, guess in rows]
+
+
+def length_of(slots: Iterable[RequestSlot]) -> int:
+    """Return how many characters the selectors of requests have."""
+    return sum([slot.length for slot in slots])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from apportion.allocator.finished import finished
 from apportion.dra.claim import RequestSlot
+from apportion.quota.bounds import LONGEST_KEPT, length_of
 from apportion.quota.least import possible
 from apportion.quota.usage import Usage
 from apportion.quota.use import Excess, QuotaUse
@@ -42,6 +43,8 @@ class LimitAnswers:
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], LimitAnswer] = {}
         """By the identities of use and requests, and whether devices give shares."""
+        self._length = 0
+        """Characters of the selectors of these requests."""
         self._begun: frozenset[tuple[QuotaUse, bool]] = frozenset()
         """The uses of quotas for which it was found out what waits takes at least; with whether devices give shares."""
 
@@ -79,8 +82,11 @@ class LimitAnswers:
                 yield from use.bounds.steps(found, shares=shares)  # it is asked what they take at least, too
                 left = tuple(claim.slots for claim in found)
             known = LimitAnswer(use, version, kept, excess, left)
-            if len(self._known) >= MOST_KEPT:
+            length = sum(map(length_of, kept))
+            if len(self._known) >= MOST_KEPT or self._length + length > LONGEST_KEPT:
                 self._known.clear()
+                self._length = 0
+            self._length += length
             self._known[key] = known
         return known
 
