@@ -9,7 +9,7 @@ depends: then it was carried out before that version, or never will be (ADR 13).
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apportion.cluster.resourceversion import number
 from apportion.dra.allocation import Allocation
@@ -45,13 +45,21 @@ class Deallocation:
     """An allocation that was cleared."""
 
     claim: Claim
-    """The claim as it is now."""
+    """The claim as it is now, without what it asks for and is labelled with: a replica that does not act keeps thousands."""
     allocation: Allocation
     """What it had."""
     reserved_for: frozenset[str] = frozenset()
     """UIDs of the pods for which it was reserved just before."""
     ours: bool = False
     """Whether we cleared it."""
+
+    @classmethod
+    def of(
+        cls, claim: Claim, allocation: Allocation, reserved_for: frozenset[str], *, ours: bool
+    ) -> "Deallocation":
+        """Return that of a claim as it is now."""
+        kept = replace(claim, slots=(), constraints=(), config=(), annotations={}, labels={}, finalizers=())
+        return cls(kept, allocation, reserved_for, ours)
 
     def is_refusal_for(self, pod: str) -> bool:
         """Say whether kube-scheduler cleared it because it could not place this pod (UID) on the node.

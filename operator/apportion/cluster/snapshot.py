@@ -245,7 +245,7 @@ class Snapshot:
             lost = before or (settled.allocation if settled and settled.confirmed else None)
             if lost is not None and after is None:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
-                self.deallocations.append(Deallocation(new, lost, users, uid in self._clearing))
+                self.deallocations.append(Deallocation.of(new, lost, users, ours=uid in self._clearing))
         if old is not None and before is not None and (after is None or not after.keeps(before)):
             self.ended.note(old)
             self._charges.put_ended(uid, self.ended.get(uid))
