@@ -10,7 +10,7 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from apportion.cli.release import release
-from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
+from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PODS, ResourceKind
 from testbed.beside import beside
 from tests.cli.test_release_in_use import OURS, claim
 from tests.cluster.apiserver import ApiServer, Json, failed
@@ -33,8 +33,8 @@ async def server() -> AsyncIterator[ApiServer]:
         yield made
 
 
-async def run(server: ApiServer, folder: Path) -> Result:
-    arguments = ["--kubeconfig", str(config(folder, server))]
+async def run(server: ApiServer, folder: Path, *options: str) -> Result:
+    arguments = ["--kubeconfig", str(config(folder, server)), *options]
     return await asyncio.to_thread(CliRunner().invoke, app, arguments)
 
 
@@ -58,6 +58,21 @@ async def test_an_operator_that_acts_would_make_anew_what_is_removed(
     assert done.exit_code == 2
     assert "held by somebody: stop the operator first" in " ".join(done.output.split())
     assert finalizers(server) == [OURS]
+
+
+async def test_an_operator_in_another_namespace_is_found(server: ApiServer, tmp_path: Path) -> None:
+    """A chart may be installed anywhere, and a namespace be mistyped: it acted on, and its layouts, gates and finalizers were removed under it."""
+    layout = {"metadata": {"name": "l"}, "spec": {"partitions": [{"profile": "3g.40gb", "count": 1}]}}
+    server.put(LAYOUTS, layout)
+    async with beside(renew(server, 0.4)):
+        done = await run(server, tmp_path, "-n", "aportion-system")
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert "lease apportion-system/apportion-operator is held by somebody: stop the operator first" in said
+    assert finalizers(server) == [OURS]
+    assert [each["metadata"]["name"] for each in server.all(LAYOUTS)] == ["l"]
+    server.drop(LEASES, "apportion-operator", "apportion-system")
+    assert (await run(server, tmp_path, "-n", "aportion-system")).exit_code == 0
 
 
 async def test_an_operator_that_died_keeps_nobody_from_it(server: ApiServer, tmp_path: Path) -> None:
