@@ -7,7 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from apportion.__main__ import app
+from apportion.cluster.kinds import NAMESPACES, QUOTAS
 from tests.cli.worlds import two_cards
+from tests.observedcluster import request
 
 KEYED = (
     "kind: Pod\nmetadata: {name: p, namespace: team, annotations: {true: no, 7: x}}\nspec: {containers: []}"
@@ -82,3 +84,32 @@ def test_a_resource_version_of_thousands_of_digits_is_none(tmp_path: Path) -> No
         found = CliRunner().invoke(app, [command, "--world", str(tmp_path / "w")])
         assert isinstance(found.exception, SystemExit | None), found.exception
         assert found.exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["status", "top", "free"])
+def test_an_empty_name_is_none(tmp_path: Path, command: str) -> None:
+    """Of a layout, whose partitions are held by it, it ended the command with a stack trace."""
+    cluster = two_cards()
+    cluster.layout()
+    world = cluster.as_list()
+    [layout] = [each for each in world["items"] if each["kind"] == "PartitionLayout"]
+    layout["metadata"]["name"] = ""
+    (tmp_path / "w").write_text(json.dumps(world))
+    found = CliRunner().invoke(app, [command, "--world", str(tmp_path / "w")])
+    assert isinstance(found.exception, SystemExit), found.exception
+    assert (found.exit_code, found.stderr) == (2, "error: metadata.name: a PartitionLayout has no name\n")
+
+
+def test_a_limit_is_raised_beside_an_entry_that_cannot_be_read(tmp_path: Path) -> None:
+    """The quota counts as far as it can be read, and `why` tries the limit that is in the way."""
+    cluster = two_cards()
+    cluster.see(NAMESPACES, {"metadata": {"name": "team"}})
+    resources = [7, {"name": "gpus", "deviceClass": "gpu", "limit": 0}]
+    cluster.see(
+        QUOTAS, {"metadata": {"name": "q"}, "spec": {"namespaceSelector": {}, "resources": resources}}
+    )
+    cluster.wait_for("whole", request("gpu"))
+    words = ["why", "pod", "team/whole", "--world", str(cluster.write(tmp_path / "w"))]
+    found = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert isinstance(found.exception, SystemExit), found.exception
+    assert "ExceedsLimit" in found.stdout

@@ -143,7 +143,7 @@ class Remedies:
         raw = self._copy(kinds.QUOTAS.name, "", over.quota)
         wanted = over.resource.text(over.used + over.asked)
         for entry in raw["spec"]["resources"]:
-            if entry["name"] == over.resource.name:
+            if isinstance(entry, dict) and entry.get("name") == over.resource.name:
                 entry["limit"] = wanted
         text = f"AcceleratorQuota {over.quota}, resource {over.resource.name}: a limit of {wanted}"
         found = self._try("RaiseLimit", text, [(key_of(raw), raw)])

@@ -39,7 +39,7 @@ def key_of(raw: Json) -> Key:
     """Return which object this is. Raises BrokenInput for one without a name, or with a namespace that is no text."""
     kind, metadata = str(raw.get("kind")), raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(metadata, Mapping) or not isinstance(name, str):
+    if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
         raise BrokenInput(f"a {kind} has no name", field="metadata.name")
     return Key(kind, reading.text(metadata, "namespace", at=f"{kind} {name}: metadata", default=""), name)
 
