@@ -93,14 +93,14 @@ def _read(
     except BrokenInput as error:
         raise BrokenInput(str(error), field=str(file)) from None
     if world is not None:
-        objects, version = contents_of(world)
+        objects, version, _ = contents_of(world)
         snapshot = _snapshot(objects, version)
         if file is None:
             found = workloads_of(objects)
             return snapshot, [each for each in found if namespace in (None, each.namespace)]
     else:
         asked = WORKLOADS if file is None else ()
-        objects, live, version = read_live(kubeconfig, asked, namespace or "", context)
+        (objects, version, _), live = read_live(kubeconfig, asked, namespace or "", context)
         snapshot = _snapshot(objects, version)
         given += workloads_of(live)
     return snapshot, given

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from apportion.cli.world.needed import needed
-from apportion.cli.world.objects import DECIDING
+from apportion.cli.world.objects import DECIDING, VOLUME_KINDS
 from apportion.cli.world.packedobjects import PackedObjects, packed, unpacked
 from apportion.cli.world.world import World
 from apportion.cluster import kinds
@@ -26,7 +26,7 @@ from apportion.web.observed import Observed
 _T = TypeVar("_T")
 MOST_WAITING = 32
 """Answers that may be waited for at once."""
-_OPTIONAL = kinds.OPTIONAL | {kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES}
+_OPTIONAL = kinds.OPTIONAL | {kinds.HOLDS, *VOLUME_KINDS}
 _PAGE = 100
 """Objects of one answer to a list: before they are packed, slices take a hundred times the memory."""
 _PACE = 0.2
@@ -131,8 +131,15 @@ class LiveCluster:
     def _answer(self, answer: Callable[[Observed], _T]) -> _T:
         while self._changes:
             self._take_in()
+        volumes, complete = self._observed.snapshot.volumes, self._knows_volumes()
+        if volumes.complete != complete:
+            volumes.know(complete=complete)
         self._observed.refresh()
         return answer(self._observed)
+
+    def _knows_volumes(self) -> bool:
+        """Say whether all volumes are listed, so that one that is not does not exist."""
+        return all(each.listed for each in self.reflectors if each.kind in VOLUME_KINDS)
 
     def _take_in(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._changes))):

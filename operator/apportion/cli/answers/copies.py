@@ -4,7 +4,7 @@ In: the objects of a file. Out: templates, each of which makes any number of cop
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,8 @@ from apportion.api.contract import GATE
 from apportion.api.meant import meant
 from apportion.cli.knownfields import check_fields
 from apportion.cli.migrateworkloads import KINDS, Workload, workloads_of
-from apportion.cli.world.objects import key_of
+from apportion.cli.world.objects import Key, key_of
+from apportion.cluster import kinds
 from apportion.dra import reading
 from apportion.dra.claim import Claim
 from apportion.dra.reading import Json
@@ -119,6 +120,19 @@ def copies_of(objects: Sequence[Json], namespace: str) -> tuple[list[Copies], li
         raise BrokenInput(f"its claims are of several namespaces: {', '.join(sorted(places))}")
     claims = {name: spec for (_, _, name), spec in specs.items()}
     return [Copies("-".join(claims)[:40], places.pop(), 1, None, claims)], []
+
+
+def with_volumes_of(raw: Json, known: Container[Key]) -> Json:
+    """Return an object of a copy as it counts: volumes of its pod that are not there yet are made where it goes, and tie it to no node."""
+    if raw["kind"] != kinds.PODS.name:
+        return raw
+    namespace, spec = str(raw["metadata"]["namespace"]), raw["spec"]
+    kept = []
+    for path, row in reading.rows(spec, "volumes", at="spec"):
+        used = reading.table(row, "persistentVolumeClaim", at=path)
+        if Key(kinds.VOLUME_CLAIMS.name, namespace, str(used.get("claimName"))) in known:
+            kept.append(row)
+    return {**raw, "spec": {**spec, "volumes": kept}}
 
 
 def _requesting(container: Json, at: str) -> Json:

@@ -22,7 +22,7 @@ from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.cli import document
-from apportion.cli.answers.copies import CLAIM, copies_of
+from apportion.cli.answers.copies import CLAIM, copies_of, with_volumes_of
 from apportion.cli.answers.decisions import Decisions, Reason, joined
 from apportion.cli.answers.fit import plain_reason, say_reason
 from apportion.cli.answers.output import NOT_SERVED, Output, require_format, say, show, table
@@ -176,7 +176,7 @@ def _asked(world: World, file: Path, namespace: str) -> WaitingDemand | Reason:
     copies, shared = copies_of(objects_of(file), namespace)
     if len(copies) > 1:
         raise BrokenInput(f"it has {len(copies)} workloads with claims; name one")
-    made = [*shared, *copies[0].make(1)]
+    made = [*shared, *(with_volumes_of(each, world.objects) for each in copies[0].make(1))]
     for each in made:
         world.put(each)
     snapshot = world.snapshot

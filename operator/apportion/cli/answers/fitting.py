@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from apportion.cli.answers.copies import CLAIM, Copies
+from apportion.cli.answers.copies import CLAIM, Copies, with_volumes_of
 from apportion.cli.answers.decisions import Decisions, Reason, joined
 from apportion.cli.world.objects import Key, key_of
 from apportion.cli.world.world import World
@@ -114,7 +114,7 @@ class Fitting:
         whose = f"{copies.namespace}/{copies.name}"
         while True:
             self._names[whose] = number = self._names.get(whose, 0) + 1
-            made = [*copies.make(number)]
+            made = [with_volumes_of(each, self._world.objects) for each in copies.make(number)]
             if not any(key_of(each) in self._world.objects for each in made):
                 return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from apportion.cli.terminal import visible
-from apportion.cli.world.objects import DECIDING
+from apportion.cli.world.objects import DECIDING, VOLUME_KINDS, Contents
 from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import ResourceKind
@@ -21,7 +21,7 @@ from apportion.cluster.serverversion import require_version
 from apportion.dra.reading import Json
 from apportion.errors import ApiError, BrokenInput, Missing
 
-_NOT_NEEDED = frozenset((kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES))
+_NOT_NEEDED = frozenset((kinds.HOLDS, *VOLUME_KINDS))
 """Without them answers are as if no volume tied a pod to a node, and nothing was held beside allocations."""
 _ADDED = frozenset(("jobset.x-k8s.io", "leaderworkerset.x-k8s.io"))
 """API groups that few clusters have: to a user without the right to read them the server does not say whether they are there."""
@@ -34,8 +34,8 @@ def read_live(
     further: Sequence[ResourceKind] = (),
     namespace: str = "",
     context: str | None = None,
-) -> tuple[list[Json], list[Json], str]:
-    """Return all objects that decide something, those of `further` kinds in a namespace (empty: in all), and the server's version.
+) -> tuple[Contents, list[Json]]:
+    """Return all objects that decide something, with the server's version, and those of `further` kinds in a namespace (empty: in all).
 
     Raises ApportionError.
     """
@@ -56,16 +56,18 @@ async def connect_as_user(kubeconfig: Path | None, context: str | None, manager:
 
 async def _read(
     kubeconfig: Path | None, context: str | None, further: Sequence[ResourceKind], namespace: str
-) -> tuple[list[Json], list[Json], str]:
+) -> tuple[Contents, list[Json]]:
     async with await connect_as_user(kubeconfig, context, "apportion-cli") as client:
         major, minor = await require_version(client)
-        found = [each for kind in DECIDING for each in await _list(client, kind)]
-        more = [each for kind in further for each in await _list(client, kind, namespace)]
-        return found, more, f"{major}.{minor}"
+        found = {kind: await _list(client, kind) for kind in DECIDING}
+        more = [each for kind in further for each in await _list(client, kind, namespace) or ()]
+        objects = [each for listed in found.values() for each in listed or ()]
+        volumes = all(found[kind] is not None for kind in VOLUME_KINDS)
+        return Contents(objects, f"{major}.{minor}", volumes), more
 
 
-async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list[Json]:
-    """Return the objects of a kind; items of a list say neither kind nor version."""
+async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list[Json] | None:
+    """Return the objects of a kind, None where they may not be read; items of a list say neither kind nor version."""
     try:
         listed = await list_all(client, kind, namespace=namespace)
     except Missing:
@@ -75,5 +77,5 @@ async def _list(client: Client, kind: ResourceKind, namespace: str = "") -> list
             raise
         if kind.group in _ADDED:
             typer.echo(f"left out: {kind.plural}.{kind.group}: {visible(str(error))}", err=True)
-        return []
+        return None
     return [{"apiVersion": kind.api_version, "kind": kind.name, **each} for each in listed]

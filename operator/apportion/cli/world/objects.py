@@ -3,7 +3,7 @@
 In: a file: what `apportion snapshot` or `kubectl get -o yaml` writes. Out: its objects.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +15,23 @@ from apportion.dra import reading
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
 
-DECIDING = (*kinds.OBSERVED, kinds.HOLDS, kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
+VOLUME_KINDS = (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
+"""What says where a pod's volumes can be used; only all of them together do."""
+DECIDING = (*kinds.OBSERVED, kinds.HOLDS, *VOLUME_KINDS)
 """The kinds that the operator observes, and what it shows of its memory."""
+LEFT_OUT = "leftOut"
+"""Field of the List that `apportion snapshot` writes: kinds (in plural) that could not be read."""
 _BY_NAME = {kind.name: kind for kind in DECIDING}
+
+
+class Contents(NamedTuple):
+    """A cluster as it was read."""
+
+    objects: list[Json]
+    version: str
+    """Of Kubernetes; empty: nobody knows."""
+    volumes: bool
+    """Whether all volumes, their claims and classes are among the objects: one that is not does not exist."""
 
 
 class Key(NamedTuple):
@@ -46,7 +60,7 @@ def key_of(raw: Json) -> Key:
 
 def objects_of(file: Path) -> list[Json]:
     """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput, which does not name the file."""
-    return [_without_nulls(each if is_writable(each) else cut(each)) for each in _read(file)[0]]
+    return [_without_nulls(each if is_writable(each) else cut(each)) for each in _read(file).objects]
 
 
 def _without_nulls(value: Any) -> Any:
@@ -58,17 +72,17 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def contents_of(file: Path) -> tuple[list[Json], str]:
-    """Return the objects of a file, and the Kubernetes version that it names (empty: none). Raises BrokenInput, which names the file."""
+def contents_of(file: Path) -> Contents:
+    """Return the objects of a file, with the Kubernetes version that it names. Raises BrokenInput, which names the file."""
     try:
         return _read(file)
     except BrokenInput as error:
         raise BrokenInput(str(error), field=str(file)) from None
 
 
-def _read(file: Path) -> tuple[list[Json], str]:
+def _read(file: Path) -> Contents:
     found: list[Json] = []
-    version = ""
+    version, left_out = "", None
     for number, each in enumerate(document.load_all(document.read(file))):
         if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
             raise BrokenInput("expected an object with apiVersion and kind", field=f"document {number}")
@@ -77,5 +91,14 @@ def _read(file: Path) -> tuple[list[Json], str]:
             raise BrokenInput("expected a list of objects", field=f"document {number}: items")
         if each["kind"] == "List":
             version = str(each.get("kubernetesVersion") or version)
+            left_out = each.get(LEFT_OUT, left_out)
         found += inside
-    return found, version
+    return Contents(found, version, _has_volumes(found, left_out))
+
+
+def _has_volumes(objects: Iterable[Json], left_out: object) -> bool:
+    """Say whether a file has all volumes: it says so, or somebody has written claims with what they can be bound to or are made by."""
+    if isinstance(left_out, list):
+        return not any(kind.plural in left_out for kind in VOLUME_KINDS)
+    known = {kind_of(each) for each in objects}
+    return kinds.VOLUME_CLAIMS in known and not known.isdisjoint((kinds.VOLUMES, kinds.STORAGE_CLASSES))

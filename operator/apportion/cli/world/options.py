@@ -83,15 +83,16 @@ def open_world(source: Source) -> World:
 def read_world(source: Source) -> World:
     """Return the world that the options lead to, as it is now. Raises ApportionError."""
     if source.file is not None:
-        objects, version = contents_of(source.file)
+        objects, version, volumes = contents_of(source.file)
     else:
-        objects, _, version = read_live(source.kubeconfig, context=source.context)
+        (objects, version, volumes), _ = read_live(source.kubeconfig, context=source.context)
     if source.without:
         objects = without_nodes(objects, source.without)
     for text in source.added or ():
         count, name = _added(text)
         objects = with_nodes_like(objects, count, name)
-    return World(objects, version, document.names(source.schedulers), document.names(source.drivers))
+    schedulers, drivers = document.names(source.schedulers), document.names(source.drivers)
+    return World(objects, version, schedulers, drivers, volumes=volumes)
 
 
 def keep_quiet() -> None:

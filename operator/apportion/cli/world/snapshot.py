@@ -15,7 +15,7 @@ from apportion.cli.world.anonymous import anonymized
 from apportion.cli.world.levels import DEEPEST, cut, is_writable
 from apportion.cli.world.live import read_live
 from apportion.cli.world.needed import needed
-from apportion.cli.world.objects import contents_of, key_of, kind_of
+from apportion.cli.world.objects import LEFT_OUT, VOLUME_KINDS, contents_of, key_of, kind_of
 from apportion.cli.world.options import Context, File, Kubeconfig, keep_quiet
 from apportion.dra.reading import Json
 from apportion.errors import ApportionError, BrokenInput
@@ -37,15 +37,22 @@ def snapshot(
     keep_quiet()
     try:
         if file is not None:
-            objects, version = contents_of(file)
+            objects, version, volumes = contents_of(file)
         else:
-            objects, _, version = read_live(kubeconfig, context=context)
+            (objects, version, volumes), _ = read_live(kubeconfig, context=context)
         objects = [_reduced(each) for each in objects if kind_of(each) is not None]
         if anonymize:
             objects = anonymized(objects)
     except ApportionError as error:
         raise document.refuse(str(error)) from None
-    found = {"apiVersion": "v1", "kind": "List", "kubernetesVersion": version, "items": objects}
+    left_out = [] if volumes else [kind.plural for kind in VOLUME_KINDS]
+    found = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "kubernetesVersion": version,
+        LEFT_OUT: left_out,
+        "items": objects,
+    }
     sys.stdout.write(orjson.dumps(found).decode() + "\n")
 
 

@@ -37,10 +37,12 @@ class World:
         schedulers: frozenset[str] = frozenset(),
         drivers: frozenset[str] = frozenset(),
         kept: MutableMapping[Key, Json] | None = None,
+        *,
+        volumes: bool = False,
     ) -> None:
         """`version`: of Kubernetes (1.37), empty: the newest known; `schedulers`: those that the operator serves, empty: kube-scheduler alone; `drivers`: further ones of agents.
 
-        `kept`: where the objects are kept; None: as they are. Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
+        `kept`: where the objects are kept; None: as they are. `volumes`: all of them are known; else no volume ties a pod to a node. Raises BrokenInput for an object without a name. One that cannot be read counts as far as the operator lets it.
         """
         self.version = version
         self.objects: MutableMapping[Key, Json] = {} if kept is None else kept
@@ -54,6 +56,8 @@ class World:
         self._layouts = LayoutHolds(self.snapshot, partial=True)
         for each in objects:
             self.put(each)
+        if volumes:
+            self.snapshot.volumes.know(complete=True)
         self.reserve()
 
     def put(self, raw: Json) -> None:
