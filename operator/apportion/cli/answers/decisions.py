@@ -15,6 +15,8 @@ from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
+from apportion.allocator.preparation import Preparation, is_costly
+from apportion.allocator.rules.query import NamedQuery
 from apportion.allocator.terms import Terms
 from apportion.api.hold import DeviceHold
 from apportion.cli.answers.groupanswers import GroupAnswers
@@ -37,6 +39,7 @@ from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import Unservable, WaitingDemand
 from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.settings import CycleSettings
 
 DEVICES_HELD = "DevicesHeld"
 """The reason of what would be served if devices were not held for others."""
@@ -88,6 +91,9 @@ class Decisions:
 
     def decide(self, demand: WaitingDemand) -> Decision | Reason:
         """Return the decision about a demand, or why there is none."""
+        costly = self._costly(demand)
+        if costly is not None:
+            return costly
         try:
             return self._decide(self._quotas.check(demand))
         except OverLimit as found:
@@ -101,6 +107,10 @@ class Decisions:
         answer = self.decide(demand)
         if isinstance(answer, Reason) or not demand.members:
             return answer
+        for each in self.waiting:
+            # Of its group, whose pods are decided about together.
+            if each.members.keys() & demand.members.keys() and (costly := self._costly(each)) is not None:
+                return costly
         groups = GroupAnswers(self.snapshot, self.candidates, self._quotas, self._event)
         try:
             with self._holds.lifted(self._usable.by(demand)):
@@ -110,6 +120,24 @@ class Decisions:
         except BrokenInput as error:
             events.broken(self._event, demand, error)
             return self._event.take()
+
+    def _costly(self, demand: WaitingDemand) -> Reason | None:
+        """Return that a demand's selectors cost more than one claim may spend, as the operator finds out beforehand; None: they do not."""
+        state = self.snapshot.state
+        try:
+            query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
+            if not is_costly(state, query):
+                return None
+        except BrokenInput:
+            return None  # deciding says so
+        preparation = Preparation(state, query, CycleSettings().selectors)
+        for work in preparation.steps():
+            if work is not None:
+                work()
+        if preparation.excess is None:
+            return None
+        error = preparation.excess.as_broken_input(NamedQuery.of(query, demand.asked).names)
+        return self.reason_of(partial(events.costly, demand=demand, error=error))
 
     def ask(self, demand: WaitingDemand) -> Demand | str:
         """Return what is asked of the allocator, or why no node could take the pods."""
