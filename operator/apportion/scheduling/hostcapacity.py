@@ -8,7 +8,6 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
@@ -17,8 +16,9 @@ from apportion.cluster.changes import most_changes
 from apportion.dra.node import Node, Resources
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort, conflict
+from apportion.dra.podrelations import conflict
 from apportion.dra.taint import Taint, Tolerance
+from apportion.scheduling.keptroom import Kept
 from apportion.scheduling.nodeaffinity import NodeAffinity, Terms
 from apportion.scheduling.nodefit import NodeFit
 from apportion.scheduling.pace import Pace
@@ -33,22 +33,6 @@ _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
 _Known: TypeAlias = tuple[Callable[[Node], bool] | None, Callable[[tuple[Taint, ...]], Taint | None]]
 """What says of a pod whether its node affinity allows a node, and which taint its tolerations leave."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept free on a node for pods that come later."""
-
-    amounts: Resources
-    """Of its resources, `pods` included."""
-    ports: tuple[HostPort, ...] = ()
-
-    def leaves(self, former: "Kept") -> bool:
-        """Say whether it keeps less of anything than `former`."""
-        amounts = former.amounts.items()
-        return not {*former.ports} <= {*self.ports} or any(
-            amount > self.amounts.get(name, 0) for name, amount in amounts
-        )
 
 
 class HostCapacity:
@@ -189,6 +173,8 @@ class HostCapacity:
         """Compare nodes with each of these sets of pods before `fitting` has to; yields where others may run."""
         pace = Pace(_NODES_AT_ONCE)
         for pods in sets:
+            if pace.rests(len(pods)):
+                yield
             yield from self._fit_steps(self._fit_of(pods, None), pace)
 
     def allows(self, terms: Terms | None) -> Callable[[Node], bool] | None:

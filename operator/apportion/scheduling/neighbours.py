@@ -68,7 +68,11 @@ class Neighbours:
 
     def rules_out(self, pod: Pod) -> bool:
         """Say whether `ruled_out` has any reason for a pod, also one that rules no node out."""
-        return bool(pod.relations.affinity or pod.relations.spread) or any(self._against(pod))
+        asked = pod.relations
+        own = asked.affinity or asked.anti_affinity or asked.spread or asked.ports
+        return bool(own or (pod.volumes and self._snapshot.volumes.exclusive(pod))) or any(
+            self._placed.shunning(pod)
+        )
 
     def kind(self, pod: Pod) -> object:
         """Return what is looked at in a pod; one that is counted on a node is a kind of its own, as it is no neighbour of itself."""

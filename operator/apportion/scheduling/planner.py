@@ -25,7 +25,7 @@ from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
 RELATED = 16
-"""As many demands as one counts for whose pods ask something of those beside them."""
+"""As many demands as one counts for that takes a look at all nodes: its pods ask something of those beside them, or of volumes."""
 
 
 class Planner:
@@ -156,7 +156,8 @@ class Planner:
         asked, pace = dict[str, Demand](), Pace()
         self._no_node = {}
         for demand in demands:
-            if pace.rests(RELATED if are_related(demand.pods) else 1):
+            looks = are_related(demand.pods) or any(pod.volumes for pod in demand.pods)
+            if pace.rests(RELATED if looks else 1):
                 yield
             demand_or_reason = self._candidates.ask(demand, capacity)
             if isinstance(demand_or_reason, str):

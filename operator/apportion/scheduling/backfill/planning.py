@@ -24,7 +24,7 @@ from apportion.scheduling.backfill.reservation import is_earlier
 from apportion.scheduling.backfill.widedevices import WideDevices
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import Kept
+from apportion.scheduling.keptroom import Kept
 from apportion.scheduling.obstacles import holds_devices
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand

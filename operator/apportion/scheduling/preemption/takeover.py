@@ -9,7 +9,7 @@ from typing import Final
 
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import Queued, WaitingGroup
-from apportion.scheduling.hostcapacity import Kept
+from apportion.scheduling.keptroom import Kept
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.victimsearches import VictimSearches
