@@ -11,6 +11,7 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.excess import MOST_POD_TERMS, MOST_VALUES
 from apportion.dra.podrelations import HostPort, PodSelection, conflict
 from apportion.dra.selection import Requirement
+from apportion.dra.selectionindex import SelectionIndex
 from apportion.scheduling import pace, placedpods
 from apportion.scheduling.pace import AT_ONCE, Pace
 from apportion.scheduling.placedpods import PlacedPods
@@ -232,3 +233,56 @@ def test_what_is_counted_is_what_all_pods_say(seed: int, monkeypatch: pytest.Mon
         asked = rng.choice([*kinds, *world.snapshot.pod_index.selections])
         found = {node: {*pods} for node, pods in placed.matching(asked, asker).items()}
         assert found == matching(world, asked)
+
+
+def anybody(world: ObservedCluster, count: int) -> None:
+    """Let so many pods wait, each with as many terms as it may have, every one of which may mean any pod."""
+    world.claim("c")
+    for number in range(count):
+        rows = [
+            {
+                "topologyKey": "zone",
+                "namespaceSelector": {},
+                "labelSelector": {"matchExpressions": [{"key": f"k{number}-{row}", "operator": "Exists"}]},
+            }
+            for row in range(MOST_POD_TERMS)
+        ]
+        world.pod(f"p{number}", "c", spec={"affinity": {"podAntiAffinity": {REQUIRED: rows}}})
+
+
+def test_a_pod_that_comes_is_compared_with_a_bounded_number_of_selections() -> None:
+    """Though nobody is selected the refused are asked again then."""
+    world = crowded(0)
+    anybody(world, 70)
+    before = world.snapshot.retry_epoch
+    with Steps(only=PodSelection.matches) as counted:
+        running(world, 0)
+        web = world.pod("web")
+        web["metadata"]["labels"] = {"app": "web"}
+        world.see(PODS, web)
+    assert counted.count == 0
+    assert world.snapshot.retry_epoch > before + 1
+
+
+async def test_pods_that_come_are_compared_with_thousands_of_selections_in_steps(unanswered: Client) -> None:
+    """All of which may mean any pod."""
+    world = crowded(0)
+    cycle = world.cycle(unanswered)
+    anybody(world, 10)
+    cycle.once()
+    for number in range(20):
+        running(world, number)
+    world.node("n0", cpu="32", zone="a")
+    assert longest_step(cycle, only=PodSelection.matches) < 2 * 10 * MOST_POD_TERMS
+
+
+async def test_terms_of_pods_that_come_are_noted_in_steps(unanswered: Client) -> None:
+    """Of plain pods, of which nobody bounds how many terms they have."""
+    world = crowded(0)
+    cycle = served_before(world, unanswered)
+    for number in range(5):
+        rows = [{"topologyKey": f"t{number}-{row}", "labelSelector": app(row)} for row in range(500)]
+        spec = {"nodeName": "n0", "containers": [], "affinity": {"podAntiAffinity": {REQUIRED: rows}}}
+        world.see(PODS, {"metadata": {"name": f"averse-{number}", "namespace": "others"}, "spec": spec})
+    world.wait_for("c", request("gpu"))
+    assert longest_step(cycle, only=SelectionIndex.put) <= 500

@@ -85,6 +85,11 @@ class SelectionIndex(Generic[K]):
             if not self._keys[entry]:
                 del self._keys[entry]
 
+    def count_around(self, *pods: Pod | None) -> int:
+        """Return how many `around` would return at most."""
+        entries = (entry for pod in pods if pod is not None for entry in entries_of(pod))
+        return sum(len(self._keys.get(entry, ())) for entry in entries)
+
     def around(self, *pods: Pod | None) -> Collection[K]:
         """Return the keys whose selections may match one of these pods, and all whose do."""
         found = (self._keys.get(entry, {}) for pod in pods if pod is not None for entry in entries_of(pod))

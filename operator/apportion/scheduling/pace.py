@@ -38,13 +38,17 @@ class Changed(Generic[K]):
         """Return how many are left."""
         return len(self._left)
 
-    def steps(self, more: Iterable[K], look: Callable[[K], None]) -> Iterator[None]:
-        """Look at each of those that were left and of `more`; yields where others may run."""
+    def steps(self, more: Iterable[K], look: Callable[[K], int | None]) -> Iterator[None]:
+        """Look at each of those that were left and of `more`; yields where others may run.
+
+        `look` returns how much was looked at, if that differs from one to the other.
+        """
         self._left.update(dict.fromkeys(more))
-        for number, key in enumerate(tuple(self._left), 1):
-            if number % AT_ONCE == 0:
+        pace, looked = Pace(), 1
+        for key in tuple(self._left):
+            if pace.rests(looked):
                 yield
             self._left.pop(key, None)
-            look(key)
+            looked = max(1, look(key) or 0)
         if not self._left:
             self._left = {}

@@ -219,15 +219,17 @@ class PlacedPods:
             {*self._snapshot.pods, *self._there} if changed is None else changed, self._look
         )
 
-    def _look(self, uid: str) -> None:
-        """Count a pod where it is now."""
+    def _look(self, uid: str) -> int:
+        """Count a pod where it is now; returns with how many selections it was compared."""
         before, pod, node = self._there.get(uid), self._snapshot.pods.get(uid), self._where(uid)
+        compared = 0
         if before is not None:
             if before[0] is pod and before[1] == node:
-                return
+                return 0
             del self._there[uid]
-            for asked in self._index.around(before[0]):
+            for asked in (around := self._index.around(before[0])):
                 self._matches -= self._counted[asked].drop(uid, before[1])
+            compared += len(around)
             for entry in entries_of(before[0]):
                 rows = self._found.get(entry, {})
                 rows.pop(uid, None)
@@ -235,11 +237,13 @@ class PlacedPods:
                     self._found.pop(entry, None)
         if pod is not None and node is not None:
             self._there[uid] = pod, node
-            for asked in self._index.around(pod):
+            for asked in (around := self._index.around(pod)):
                 if matches(asked, pod):
                     self._matches += self._counted[asked].put(uid, node)
+            compared += len(around)
             for entry in entries_of(pod):
                 self._found.setdefault(entry, {})[uid] = None
+        return compared
 
     def shunning(self, pod: Pod) -> Iterator[tuple[str, ByNode]]:
         """Yield the pods that shun a pod, once for each key of a label in whose value they do."""
@@ -266,10 +270,12 @@ class PlacedPods:
             self._put_averse,
         )
 
-    def _put_averse(self, uid: str) -> None:
+    def _put_averse(self, uid: str) -> int:
+        """Note the terms of a pod where it is on a node; returns how many there are."""
         pod = self._snapshot.pods.get(uid)
         terms = pod.relations.anti_affinity if pod is not None else ()
         self._anti_affinity.put(uid, terms if terms and self._where(uid) is not None else ())
+        return len(terms)
 
     def _where(self, uid: str) -> str | None:
         pod = self._snapshot.pods.get(uid)

@@ -15,6 +15,8 @@ from apportion.dra.podrelations import PodSelection
 from apportion.dra.selectionindex import SelectionIndex
 
 _REMEMBERED = 10_000
+_MOST_COMPARED = 4096
+"""Selections with which a pod is compared at each of its changes: a tenant may let thousands of pods wait with 64 terms each, all of which may mean any pod."""
 
 
 class PodIndex:
@@ -78,7 +80,7 @@ class PodIndex:
                 self._cut_off.popitem(last=False)
 
     def lets_in(self, old: Pod | None, new: Pod | None) -> bool:
-        """Say whether a change of a pod may let another one in: it is over, takes less of its node, or others ask to be beside it, or away from it.
+        """Say whether a change of a pod may let another one in: it is over, takes less of its node, or others ask to be beside it, or away from it, or so many ask for anybody that it is not looked who.
 
         After `put`. `old` None: it is new; `new` None: it is deleted.
         """
@@ -93,11 +95,15 @@ class PodIndex:
                 return False
             if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
                 return True
+        if self._by_entry.count_around(old, new) > _MOST_COMPARED:
+            return True
         around = self._by_entry.around(old, new)
         return any(_is_selected(old, each) != _is_selected(new, each) for each in around)
 
     def _is_related(self, *versions: Pod) -> bool:
-        """Say whether somebody asks to be beside one version of a pod, or away from it, and not another."""
+        """Say whether somebody asks to be beside one version of a pod, or away from it, and not another, or nobody knows."""
+        if self._by_entry.count_around(*versions) > _MOST_COMPARED:
+            return True
         around = self._by_entry.around(*versions)
         found = ({each.matches(pod.namespace, pod.labels) for pod in versions} for each in around)
         return any(len(matches) > 1 for matches in found)
