@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import VOLUME_CLAIMS, VOLUMES
+from apportion.cluster.kinds import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from apportion.dra.selection import NodeSelector
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
@@ -195,3 +195,39 @@ async def test_volumes_of_one_node_affinity_are_compared_with_a_node_once(unansw
     world.wait_for("c", request("gpu"), spec=spec)
     assert longest_step(cycle, only=NodeSelector.matches) < 10 * nodes
     assert "c" in world.places()
+
+
+async def test_what_a_class_allows_is_compared_with_a_node_once(unanswered: Client) -> None:
+    """However many claims of it wait for their volumes, and how large each is; of several pods, too."""
+    nodes, volumes = 50, 20
+    world = zones(**{f"n{number}": "a" for number in range(nodes)})
+    storage_class(world, "a")
+    cycle = served_before(world, unanswered)
+    world.claim("c", request("gpu"))
+    for pod in range(4):
+        names = [f"data-{pod}-{number}" for number in range(volumes)]
+        for number, name in enumerate(names):
+            asked = {"resources": {"requests": {"storage": f"{volumes * pod + number + 1}Gi"}}}
+            volume_claim(world, name=name, asked=asked)
+        world.pod(
+            f"p{pod}",
+            "c",
+            spec={"volumes": [each for name in names for each in with_volume(name)["volumes"]]},
+        )
+    assert longest_step(cycle, only=NodeSelector.matches) < 3 * nodes
+    assert "c" in world.places()
+
+
+async def test_each_claim_of_a_pod_needs_what_its_own_class_allows(unanswered: Client) -> None:
+    """One of them is made in another zone alone."""
+    world = zones(n1="a", n2="b")
+    storage_class(world)
+    volume_claim(world)
+    raw = storage_class(world, "b")
+    storage_class(world)
+    world.see(STORAGE_CLASSES, raw | {"metadata": {"name": "others"}})
+    volume_claim(world, name="more", asked={"storageClassName": "others"})
+    spec = {"volumes": with_volume()["volumes"] + with_volume("more")["volumes"]}
+    world.wait_for("c", request("gpu"), spec=spec)
+    world.cycle(unanswered).once()
+    assert world.places() == {"c": "n2"}

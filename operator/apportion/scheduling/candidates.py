@@ -172,8 +172,10 @@ class Candidates:
         beside: Sequence[Pod],
         looked_at: set[object],
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out, and to `looked_at` the kind of pod about which neighbours were asked."""
-        for condition in dict.fromkeys(self._snapshot.volumes.conditions(pod)):
+        """Return which of these nodes suit the pod's volumes, other claims and neighbours, those `beside` it too; adds to `reasons` what rules the others out, and to `looked_at` what its volumes ask, and the kind of pod about which neighbours were asked."""
+        asked = [each for each in self._snapshot.volumes.conditions(pod) if each not in looked_at]
+        looked_at.update(asked)
+        for condition in dict.fromkeys(asked):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
                 return frozenset()

@@ -200,19 +200,22 @@ def _together(waiting: list[_Waiting]) -> NodeCondition:
     In the order of their sizes, as `findMatchingVolumes` of volumebinding chooses.
     """
     waiting = sorted(waiting, key=lambda each: each.claim.size)
+    # A pod may have a hundred, and what a class allows is so for all of them.
+    made = frozenset(each.known.nodes for each in waiting if not each.volumes and each.known.provisions)
+    others = [each for each in waiting if each.volumes or not each.known.provisions]
 
     def holds(node: Node) -> bool:
         taken: set[str] = set()
-        for each in waiting:
+        for each in others:
             found = next((volume for volume in each.volumes.on(node) if volume.name not in taken), None)
             if found is not None:
                 taken.add(found.name)
             elif not (each.known.provisions and _condition(each.known.nodes)(node)):
                 return False
-        return True
+        return all(_condition(nodes)(node) for nodes in made)
 
     names = " and ".join(f"{each.claim.name} there (StorageClass {each.known.name})" for each in waiting)
-    asks = tuple((each.claim.asks, each.kept) for each in waiting)
+    asks = made, tuple((each.claim.asks, each.kept) for each in others)
     return NodeCondition(f"no volume for {names}", holds, asks)
 
 
