@@ -240,7 +240,7 @@ async def test_a_node_without_the_label_of_another_constraint_is_in_no_domain(un
 
 
 async def test_a_node_has_each_host_port_once(unanswered: Client) -> None:
-    """Unless protocol or address differ."""
+    """Unless protocol or address differ; `::` is one of them."""
 
     def ports(**port: object) -> Json:
         return {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80, **port}]}]}
@@ -250,6 +250,9 @@ async def test_a_node_has_each_host_port_once(unanswered: Client) -> None:
         ({"hostIP": "10.0.0.1"}, {}, False),
         ({"hostIP": "10.0.0.1"}, {"hostIP": "10.0.0.2"}, True),
         ({}, {"protocol": "UDP"}, True),
+        ({"hostIP": "::"}, {"hostIP": "10.0.0.1"}, True),
+        ({"hostIP": "fd00::1"}, {"hostIP": "::"}, True),
+        ({"hostIP": "::"}, {}, False),
     ):
         world = zones(n1="a")
         neighbour(world, "web", "n1", **ports(**taken))

@@ -14,7 +14,8 @@ from apportion.dra.reading import Json
 from apportion.dra.selection import Requirement
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
+_ANY = frozenset({"", "0.0.0.0"})  # noqa: S104 - compared, not bound to
+"""Of IPv6, `::` is an address like others to kube-scheduler (`HostPortInfo`)."""
 
 
 @dataclass(frozen=True, slots=True)
