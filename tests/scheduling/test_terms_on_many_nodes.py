@@ -8,6 +8,7 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.excess import MOST_POD_TERMS, MOST_REQUIREMENTS, MOST_TOLERATIONS
 from apportion.dra.selection import Term
 from apportion.dra.taint import Toleration
+from apportion.scheduling.placedpods import PlacedPods
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
@@ -99,4 +100,22 @@ async def test_which_nodes_a_spread_counts_is_found_in_steps(unanswered: Client)
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": rows}}}
     world.wait_for("c", request("gpu"), tolerant() | {"affinity": affinity})
     assert longest_step(cycle, only=Term.matches) < 10 * MOST_REQUIREMENTS
+    assert "c" in world.places()
+
+
+async def test_pods_that_might_be_preempted_are_asked_once_whether_they_go(unanswered: Client) -> None:
+    """However many terms of the one that waits mean them."""
+    world = occupied()
+    for number in range(NODES - 1):
+        spec = {
+            "nodeName": f"n{number}",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "60"}}}],
+        }
+        world.see(PODS, {"metadata": {"name": f"p{number}", "namespace": "others"}, "spec": spec})
+    world.node(f"n{NODES - 1}", cpu="1")
+    cycle = served_before(world, unanswered)
+    requests = [{"name": "c", "resources": {"requests": {"cpu": "8"}}}]
+    asks = {"priority": 10, "containers": requests, **terms("podAntiAffinity", HOST)}
+    world.wait_for("c", request("gpu"), asks)
+    assert longest_step(cycle, only=PlacedPods.all_go) <= 2 * NODES
     assert "c" in world.places()

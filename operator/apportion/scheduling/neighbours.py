@@ -58,7 +58,8 @@ class Neighbours:
         `goes`: the pods of which it says so keep the pod off all nodes but their own. `beside`: pods that get to the same node before it.
         """
         asked = pod.relations
-        for reason, key, there in self._against(pod):
+        against = self._against(pod)
+        for reason, key, there in against if goes is None else _together(against):
             yield reason, self._around(key, there, goes)
         if asked.affinity:
             has_company = any(is_company(other, pod) for other in beside)
@@ -173,6 +174,17 @@ class Neighbours:
         if key is None:
             return frozenset(there.keys() - leaving)
         return self._domains.around(key, there, leaving)
+
+
+def _together(against: Iterable[tuple[str, str | None, ByNode]]) -> Iterator[tuple[str, str | None, ByNode]]:
+    """Yield the pods of all terms about one label at once: each is asked once whether it goes."""
+    found: dict[tuple[str, str | None], dict[str, set[str]]] = {}
+    for reason, key, there in against:
+        nodes = found.setdefault((reason, key), {})
+        for name, uids in there.items():
+            nodes.setdefault(name, set()).update(uids)
+    for (reason, key), nodes in found.items():
+        yield reason, key, nodes
 
 
 def are_related(pods: Iterable[Pod]) -> bool:
