@@ -8,6 +8,7 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.excess import MOST_POD_TERMS, MOST_REQUIREMENTS, MOST_TOLERATIONS
 from apportion.dra.selection import Term
 from apportion.dra.taint import Toleration
+from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.placedpods import PlacedPods
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
@@ -119,3 +120,15 @@ async def test_pods_that_might_be_preempted_are_asked_once_whether_they_go(unans
     world.wait_for("c", request("gpu"), asks)
     assert longest_step(cycle, only=PlacedPods.all_go) <= 2 * NODES
     assert "c" in world.places()
+
+
+async def test_pods_that_are_spread_are_not_compared_with_all_nodes_to_see_whether_they_are_alike(
+    unanswered: Client,
+) -> None:
+    """Of as many as are planned together."""
+    world = occupied()
+    cycle = served_before(world, unanswered)
+    for number in range(20):
+        world.wait_for(f"c{number}", request("gpu"), tolerant())
+    assert longest_step(cycle, only=Neighbours._spread) <= 2
+    assert {f"c{number}" for number in range(20)} <= world.places().keys()
