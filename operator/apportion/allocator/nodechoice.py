@@ -21,7 +21,6 @@ from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
 from apportion.allocator.search.searchbudget import SearchBudget
-from apportion.allocator.search.solve import solve
 from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MANY_SHORT = 4
@@ -286,10 +285,10 @@ class NodeChoice(NodeSteps):
 
     def _own_error(self, name: str, error: NodeError) -> NodeError:
         """Return the error of this node, where few steps reach it; the kept one may name devices of another node of its state."""
-        if name in self.special or not self.ranking.shared:
+        if not self.ranking.shared:
             return error
-        state, scorer = self.state, self.ranking.scorer
-        own = solve(state.view(name), self.query, scorer, state.selectors, SearchBudget(LEAST_STEPS))
+        prefer, excluded = self.own(name, [*self.prefer, *self.demand.excluded])
+        own = self.solve(name, prefer, excluded, SearchBudget(LEAST_STEPS))
         return own if isinstance(own, NodeError) else error
 
     def _first(self, names: Iterable[str]) -> tuple[str, Solved] | None:

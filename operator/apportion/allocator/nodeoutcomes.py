@@ -131,21 +131,28 @@ class NodeOutcomes:
             self.ranking.learn(name, found)
         return found
 
-    def solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
-        """Return the outcome of one node with its picks."""
+    def solve(
+        self,
+        name: str,
+        prefer: Mapping[int, int] | None = None,
+        excluded: int = 0,
+        budget: SearchBudget | None = None,
+    ) -> Outcome:
+        """Return the outcome of one node with its picks. `budget`: of a search for an explanation, which costs later searches nothing."""
         view = self.state.view(name)
         query, scorer, selectors = self.query, self.ranking.scorer, self.state.selectors
         if self.reuse and not prefer and not excluded:
             found = scorer.shortcut(view, query, selectors, shared=self.ranking.shared)
             if found is not None:
                 return found
-        ranking, reuse = self.ranking, self.reuse
-        budget = ranking.budget(pauses=self.pauses) if reuse else SearchBudget(self.steps)
+        ranking, counts = self.ranking, self.reuse and budget is None
+        if budget is None:
+            budget = ranking.budget(pauses=self.pauses) if counts else SearchBudget(self.steps)
         found = solve(view, query, scorer, selectors, budget, prefer=prefer, excluded=excluded)
-        return ranking.counted(found) if reuse else found
+        return ranking.counted(found) if counts else found
 
     def searched(self, name: str) -> Outcome:
-        """Return the outcome of one node with its picks; nodes of one state share it where they have equal ones."""
+        """Return the outcome of one node with its picks; nodes of one state share it where they have equal ones. An error may name devices of another one."""
         ranking = self.ranking
         if not self.reuse:
             return self.solve(name)
@@ -155,10 +162,7 @@ class NodeOutcomes:
         node_state = self.node_states.of(name)
         found = ranking.known(ranking.searched.get(node_state))
         if found is None:
-            found = self.solve(name)
-            # An error names the node's own device.
-            if not isinstance(found, NodeError):
-                ranking.searched[node_state] = found
+            found = ranking.searched[node_state] = self.solve(name)
         return found
 
     def singled_out(self) -> dict[str, list[DeviceId]]:
@@ -210,20 +214,17 @@ class NodeOutcomes:
 
     def special_key(self, name: str, prefer: Mapping[int, int], excluded: int) -> object:
         """Return the key of an outcome with preferred or excluded devices."""
-        return self.node_states.of(name), tuple(sorted(prefer.items())), excluded
+        return self.ranking.version(name), tuple(sorted(prefer.items())), excluded
 
     def solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
-        """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""
+        """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it, as in `searched`."""
         ranking = self.ranking
-        if not ranking.shared or not self.reuse:
+        if not self.reuse:
             return self.solve(name, prefer, excluded)
         key = self.special_key(name, prefer, excluded)
         found = ranking.known(ranking.special.get(key))
         if found is None:
-            found = self.solve(name, prefer, excluded)
-            # An error names the node's own device.
-            if not isinstance(found, NodeError):
-                ranking.special[key] = found
+            found = ranking.special[key] = self.solve(name, prefer, excluded)
         return found
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from apportion.allocator.nodeoutcomes import FEW_NODES, NodeOutcomes
 from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import Solved
 from apportion.allocator.search.searchbudget import Paused
 from apportion.dra.device import DeviceId
@@ -38,7 +37,8 @@ class NodeSteps(NodeOutcomes):
             return ranking.advance(self.by_state())
         for name in names or ():
             if ranking.known(ranking.searched.get(self.node_states.of(name))) is None:
-                return not isinstance(self.searched(name), NodeError)
+                self.searched(name)
+                return True
         return False
 
     def _advance_in_order(self) -> bool:
@@ -47,8 +47,7 @@ class NodeSteps(NodeOutcomes):
         ranking.catch_up(self.solve)
         for name in sorted(self.names()):
             if name in own:
-                key = self.special_key(name, *own[name])
-                found = ranking.known(ranking.special.get(key)) if ranking.shared else None
+                found = ranking.known(ranking.special.get(self.special_key(name, *own[name])))
             else:
                 found = ranking.outcome(name)
                 if found is None:
@@ -63,7 +62,7 @@ class NodeSteps(NodeOutcomes):
         return self._has_searched(lambda: self._advance_on(name, devices))
 
     def _advance_on(self, name: str, devices: Iterable[DeviceId]) -> bool:
-        if not self.ranking.shared or name not in self.state.names():
+        if name not in self.state.names():
             return False
         prefer, excluded = self.own(name, devices)
         key = self.special_key(name, prefer, excluded)

@@ -35,6 +35,8 @@ class RankedNodes(Ranking):
         """Nodes whose search was cut short."""
         self._behind: dict[str, None] = {}
         """Nodes whose outcomes were dropped, and are to be renewed."""
+        self._versions: dict[str, object] = {}
+        """One object for each node until it changes."""
         self._has_caught_up = False
 
     @property
@@ -75,10 +77,12 @@ class RankedNodes(Ranking):
             self._outcomes.clear()
             self._stamps.clear()
             self._heaps.clear()
+            self._versions.clear()
             changed = dict.fromkeys(self._log.names())
         for name in changed:
             self._outcomes.pop(name, None)
             self._stamps.pop(name, None)
+            self._versions.pop(name, None)
             self._behind[name] = None
 
     def learn(self, name: str, outcome: Outcome) -> None:
@@ -112,6 +116,11 @@ class RankedNodes(Ranking):
         """Return the kept outcome of a node also before the ranking has caught up; None if it changed since."""
         self._read_log()
         return self.known(self._outcomes.get(name))
+
+    def version(self, name: str) -> object:
+        """Return an object of the node's own, another one after each change."""
+        self._read_log()
+        return self._versions.setdefault(name, object())
 
     def _top(self, heap: list[Entry]) -> Entry | None:
         while heap:

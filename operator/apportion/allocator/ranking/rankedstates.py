@@ -103,6 +103,10 @@ class RankedStates(Ranking):
         """Return the kept outcome of the node's state."""
         return self.known(self._outcomes.get(self._node_states.of(name)))
 
+    def version(self, name: str) -> object:
+        """Return the node's state."""
+        return self._node_states.of(name)
+
     def first(self, allowed: Callable[[str], bool]) -> tuple[str, Solved] | None:
         """Return the best of the nodes that are allowed, if any can serve."""
         firsts = [found for heap in self._heaps.values() if (found := self._first(heap, allowed)) is not None]

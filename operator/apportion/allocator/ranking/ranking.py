@@ -53,7 +53,7 @@ class Ranking(ABC):
         self.observed: Memo[object, Outcome] = Memo(most_observed)
         """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
-        """Outcomes where some devices are preferred or excluded, by state and these devices."""
+        """Outcomes where some devices are preferred or excluded, by the node's `version` and these devices."""
         self.searched: Memo[object, Outcome] = Memo(MOST_SEARCHED)
         """Outcomes with picks, by state, where the kept ones are estimates: what nodes strand for lack of cpu or memory needs picks."""
         self.host_rankings: Memo[object, Any] = Memo(MOST_HOST_RANKINGS)
@@ -126,6 +126,10 @@ class Ranking(ABC):
     @abstractmethod
     def outcome(self, name: str) -> Outcome | None:
         """Return the kept outcome of a node; None if it changed since."""
+
+    @abstractmethod
+    def version(self, name: str) -> object:
+        """Return what is equal as long as a node's outcomes are, and on nodes that share them."""
 
     @abstractmethod
     def learn(self, name: str, outcome: Outcome) -> None:
