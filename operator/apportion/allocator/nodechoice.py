@@ -267,10 +267,11 @@ class NodeChoice(NodeSteps):
         return Refusal(explanation, verdict, self.query)
 
     def _barred(self) -> set[str]:
-        """Return the nodes that would serve the demand if it excluded no devices, as far as they are examined."""
+        """Return the nodes that would serve the demand if it excluded no devices, as far as few steps tell."""
         found = {name for device in self.demand.excluded for name in self.state.nodes_of(device)}
         barred = sorted(found & self.names())[:EXAMINED]
-        return {name for name in barred if isinstance(self.solve(name), Solved)}
+        budget = SearchBudget(max(LEAST_STEPS // 8, 8 * LEAST_STEPS // max(1, len(barred))))
+        return {name for name in barred if isinstance(self.solve(name, budget=budget), Solved)}
 
     def _exceptional(self, names: Iterable[str]) -> dict[str, Outcome]:
         """Return the outcomes that have another reason than too few devices, by node."""
