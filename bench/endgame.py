@@ -95,7 +95,8 @@ class Cluster:
         unplaced, choices = 0, []
         left = coming = self.devices
         for selector, count, claim in self.draw(seed):
-            precompute(self.scenario.state)
+            for _ in precompute(self.scenario.state):
+                pass
             node = allocate_one(self.scenario, claim, Terms(Strategy.LEAST_FRAGMENTATION)).node
             if node:
                 if left <= last:

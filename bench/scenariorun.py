@@ -98,7 +98,8 @@ def run(
             if most and len(outcomes) == most:
                 break
             # The operator does this after each pass in which no pod waits. Not in the time of the claim, but in that of the run.
-            precompute(scenario.state)
+            for _ in precompute(scenario.state):
+                pass
             spent = Spent()
             if event.claim in planned_by_first:
                 claims = [scenario.claims[name] for name in planned_by_first[event.claim]]

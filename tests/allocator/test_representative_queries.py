@@ -53,7 +53,8 @@ def test_precomputed_outcomes_of_new_nodes_belong_to_one_selector_each(first: st
         state.drop_node(name)
     for name in NODES[3:6]:
         state.put_slice(device_slice(name, name, [device("gpu-0", later)]))
-    precompute(state, many=1)
+    for _ in precompute(state, many=1):
+        pass
     for kind in sorted(texts, key=lambda kind: kind != first):
         assert isinstance(ask(state, texts[kind]), Refusal if kind == later else Decision)
 
@@ -73,7 +74,8 @@ def test_precomputed_outcomes_belong_to_one_selector_each_also_under_a_strategy_
         for one in part_slices(name, later):
             state.put_slice(one)
     ask(state, texts[first], Strategy.PACK)
-    precompute(state, many=1)
+    for _ in precompute(state, many=1):
+        pass
     for kind, text in texts.items():
         assert isinstance(ask(state, text), Refusal if kind == later else Decision)
 

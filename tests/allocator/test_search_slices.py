@@ -4,9 +4,10 @@ from itertools import count
 
 import pytest
 
-from apportion.allocator.allocate import catching_up, decide
+from apportion.allocator.allocate import allocate, catching_up, decide
 from apportion.allocator.closeness.ladder import DEFAULT, Ladder
 from apportion.allocator.demand import Demand
+from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.preparation import Preparation, is_costly
 from apportion.allocator.search.partial import PartialSolution
 from apportion.allocator.search.scorer import Strategy
@@ -171,3 +172,33 @@ def test_the_capacity_of_many_devices_is_not_compared_in_one_step() -> None:
     for _ in Preparation(state, query, 1_000_000).steps():
         pass
     assert max(calls_of_each_step(state, demand, Terms())) < MOST_CALLS / 2
+
+
+@pytest.mark.slow
+def test_outcomes_are_computed_in_advance_in_steps_that_end_where_something_changes() -> None:
+    """Searches of all kept rankings on all nodes that had changed were made in one step of a second and more, while no pod waited."""
+    names = [f"n{number:02d}" for number in range(40)]
+    state = cluster(*(hard_node(name, number) for number, name in enumerate(names)), nodes=names)
+    terms = Terms(Strategy.LEAST_FRAGMENTATION)
+    demands = [Demand((distinct_claim(number),)) for number in (14, 16, 18)]
+    for demand in demands:
+        allocate(state, demand, terms)
+    for name in names:
+        state.hold(name, [DeviceResult("r", DeviceId(GPU, name, "d0"))])
+    calls, more, computing = [], True, precompute(state, many=1)
+    for _ in range(3):
+        next(computing)
+    state.hold("other", [DeviceResult("r", DeviceId(GPU, "n00", "d1"))])
+    assert next(computing, computing) is computing
+    computing = precompute(state, many=1)
+    while more:
+        with Steps() as counted:
+            more = next(computing, computing) is not computing
+        calls.append(counted.count)
+    assert max(calls) < MOST_CALLS
+    assert len(calls) > len(names)
+    with Steps(only=PartialSolution.take) as tried:
+        found = [decide(state, demand, terms) for demand in demands]
+    assert tried.count == 0
+    assert any(found)
+    assert next(precompute(state, many=1), None) is None

@@ -103,7 +103,8 @@ def test_answers_by_estimates_equal_a_search_of_every_node(seed: int) -> None:
         requests, constraints = rng.choice(REQUESTS)
         demand = Demand((claim("c", *requests, constraints=constraints),))
         if rng.random() < 0.3:
-            precompute(state, many=rng.choice([1, 40]))
+            for _ in precompute(state, many=rng.choice([1, 40])):
+                pass
         idle = {DeviceId(GPU, f"{rng.choice(NODES)}-whole", "d0"): 1} if rng.random() < 0.2 else None
         # Up to sixteen allowed nodes are searched one by one without reuse.
         nodes = frozenset(rng.sample(NODES, rng.choice([3, 14, 16, 22]))) if rng.random() < 0.4 else None

@@ -3,7 +3,7 @@
 In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by observable key are kept in the ranking.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apportion.allocator.demand import Demand
@@ -253,13 +253,28 @@ def _outcome(
     return ranking.counted(ranking.scorer.outcome(view, query, selectors, node_state, budget))
 
 
-def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
-    """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome."""
-    node_states = state.settle()
-    if node_states.log.end - state.precomputed_until < many:
+def precompute(
+    state: State, *, many: int = MANY_CHANGES, stops: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome.
+
+    Yields after each, and after each slice of a search that takes long; the next call does the rest where something changes meanwhile, or
+    something else `stops` it.
+    """
+    node_states, moment = state.settle(), state.moment
+    end = node_states.log.end
+    if end - state.precomputed_until < many:
         return
-    state.precomputed_until = node_states.log.end
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:
-            ranking.catch_up(outcomes_by_state(state, node_states, ranking, ranking.query, pauses=False))
+            paused, whole = (
+                outcomes_by_state(state, node_states, ranking, ranking.query, pauses=pauses)
+                for pauses in (True, False)
+            )
+            for _ in ranking.advancing(paused):
+                yield
+                if stops() or state.moment != moment or node_states.log.end != end:
+                    return
+            ranking.catch_up(whole)
+    state.precomputed_until = end

@@ -264,7 +264,7 @@ class Cycle:
             within = (demand for demand in demands if demand.key not in self.quotas.over)
             yield from self._tidying.tidy(within, self._gates.awaited.values())
             if not demands:
-                precompute(self._snapshot.state)
+                yield from precompute(self._snapshot.state, stops=lambda: self._debouncer.awake)
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
 

@@ -4,6 +4,7 @@ In: the log of node states with a new first node. Out: the best node. Each state
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from apportion.allocator.ranking.ranking import Answer, Ranking, sort_key
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.outcome import CUT_SHORT, NOTHING, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
+from apportion.allocator.search.searchbudget import Paused
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, NodeState, Solved]
 """Ranks, score and name of the first node, which are the sort key; a stamp; state and outcome. Flat, because comparing nested
@@ -47,12 +49,25 @@ class RankedStates(Ranking):
 
     def advance(self, answer: Answer) -> bool:
         """Compute one of the outcomes that `catch_up` would compute; False: it would compute none."""
+        for state in self._behind():
+            self._outcomes[state] = answer(state.first())
+            return True
+        return False
+
+    def advancing(self, answer: Answer) -> Iterator[None]:
+        """Compute all of them, as long as no state changes; yields after each, and after each slice of a search that pauses."""
+        for state in self._behind():
+            while self.known(self._outcomes.get(state)) is None:
+                with suppress(Paused):
+                    self._outcomes[state] = answer(state.first())
+                yield
+
+    def _behind(self) -> Iterator[NodeState]:
+        """Yield the states whose outcomes are missing."""
         _, fresh = self._node_states.log.since(self._cursor)
         for state in (*self._cut_short, *(self._node_states.all() if fresh is None else fresh)):
             if state.nodes and self.known(self._outcomes.get(state)) is None:
-                self._outcomes[state] = answer(state.first())
-                return True
-        return False
+                yield state
 
     def catch_up(self, answer: Answer) -> None:
         """Queue states with a new first node; compute missing outcomes where the scorer compares nodes."""
