@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from apportion.allocator.allocate import allocate, catching_up
+from apportion.allocator.allocate import allocate, catching_up, serving
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.partial import PartialSolution
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.search.searchbudget import STEPS
 from apportion.allocator.state import State
-from apportion.allocator.terms import Terms
+from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from tests.allocator.builders import claim, cluster, device_request
 from tests.allocator.hardsearches import distinct_claim, hard_node
 from tests.steps import Steps
@@ -108,3 +108,19 @@ def test_nodes_that_are_searched_once_more_take_the_steps_of_two_in_a_decision(s
         every += tried.count
         allocate(state, DEMAND, Terms(strategy))
     assert every < (len(seeds) + 2) * STEPS
+
+
+@pytest.mark.slow
+def test_searches_given_up_are_forgotten_where_nodes_are_asked_for_that_serve() -> None:
+    """Of a claim that kube-scheduler allocates; its pod waited for ever, also after the hard nodes were gone."""
+    state = hard()
+    assert not serving(state, DEMAND)
+    comes(state)
+    gone(state)
+    for number in range(4):
+        state.put_node("other", {"number": str(number)})
+        for _ in catching_up(state, DEMAND, DEFAULT_TERMS):
+            pass
+        if serving(state, DEMAND) == {"good"}:
+            return
+    raise AssertionError("it is never served")

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, SLICES
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 
@@ -50,3 +50,31 @@ async def test_no_step_of_a_pass_takes_long(unanswered: Client, pods: int) -> No
     assert world.places().keys() == {"before"}
     [text] = {text for name, reason, text in world.messages if (name, reason) == ("c0", "NotAllocated")}
     assert "gave up" in text, text
+
+
+async def test_no_step_takes_long_where_kube_scheduler_allocates_such_a_claim(unanswered: Client) -> None:
+    """On which nodes it fits was searched on all of them in one step, when a pod with such a claim came: two seconds on 300 nodes."""
+    world = hard_world(1)
+    world.device_class("theirs", 'device.driver == "nic.example.com"', unmanaged="yes")
+    rng = random.Random(2)  # noqa: S311 - a test that can be repeated
+    for number in range(8):
+        name = f"m{number}"
+        world.node(name, cpu="64")
+        world.slice(name, f"{name}-devices", {"devices": [{"name": "d0"}]}, 1)
+        rows = [
+            {"name": f"nic{index}", "attributes": {key: {"int": rng.randrange(24)} for key in ATTRIBUTES}}
+            for index in range(112)
+        ]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "nic.example.com", "nodeName": name, "pool": pool, "devices": rows}
+        world.see(SLICES, {"metadata": {"name": f"nic-{name}"}, "spec": spec})
+    cycle = served_before(world, unanswered)
+    devices = {
+        "requests": [request("theirs", name=f"r{number}") for number in range(24)],
+        "constraints": [{"distinctAttribute": f"nic.example.com/{name}"} for name in ATTRIBUTES],
+    }
+    world.see(CLAIMS, {"metadata": {"name": "nics", "namespace": "team"}, "spec": {"devices": devices}})
+    world.claim("ours", request("gpu"))
+    world.pod("p", "ours", "nics", gates=(GATE,))
+    assert longest_step(cycle) < MOST_CALLS
+    assert world.places().keys() == {"before"}

@@ -121,7 +121,10 @@ def serving(state: State, demand: Demand) -> frozenset[str]:
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
-    return _choice(state, demand, DEFAULT_TERMS, None, reuse=True, steps=STEPS).begun().serving()
+    choice = _choice(state, demand, DEFAULT_TERMS, None, reuse=True, steps=STEPS)
+    found = choice.serving()
+    choice.ranking.decided(state.moment)
+    return found
 
 
 def _choice(

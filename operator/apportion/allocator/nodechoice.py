@@ -75,7 +75,7 @@ class NodeChoice(NodeSteps):
         return frozenset(
             name
             for name in (known if allowed is None else allowed)
-            if name in known and isinstance(self.special.get(name) or self.ranking.outcome(name), Solved)
+            if name in known and isinstance(self.ranking.outcome(name), Solved)
         )
 
     def _comparison(self) -> HostComparison | None:

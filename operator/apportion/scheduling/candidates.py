@@ -20,7 +20,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import backed
-from apportion.scheduling.foreignclaims import foreign_claims, foreign_claims_on
+from apportion.scheduling.foreignclaims import foreign_ahead, foreign_claims, foreign_claims_on
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
@@ -69,6 +69,7 @@ class Candidates:
     def ahead(self, pods: Collection[Pod]) -> Generator[None, None, bool]:
         """Find what `ask` needs to know of nodes, and of the pods there, about these pods; yields where others may run. Says whether all of it is kept."""
         yield from self._room.capacity.ahead(pods)
+        yield from foreign_ahead(pods, self._room.capacity.nodes, self._snapshot)
         return (yield from self.neighbours.ahead(pods))
 
     def capacity(self) -> HostCapacity:
@@ -276,8 +277,7 @@ class Candidates:
                 if not allowed:
                     reasons[f"claim {claim.key} is allocated elsewhere"] = len(nodes)
         for claim in demand.claims:
-            late = self._still_prepared.nodes(claim.uid) & allowed
-            if late:
+            if late := self._still_prepared.nodes(claim.uid) & allowed:
                 reasons[f"still has claim {claim.key} prepared: containers of its former pod may run"] = len(
                     late
                 )

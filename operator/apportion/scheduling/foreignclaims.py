@@ -3,12 +3,16 @@
 In: a pod, the snapshot. Out: its claims that are not ours and have no devices, and those for extended resources behind which there is a DeviceClass.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from apportion.allocator.allocate import catching_up, serving
+from apportion.allocator.demand import Demand
+from apportion.allocator.terms import DEFAULT_TERMS
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
+from apportion.errors import BrokenInput
 from apportion.scheduling.extendedresources import as_claim, backed
 from apportion.scheduling.podneeds import is_allocated
 
@@ -44,3 +48,18 @@ def foreign_claims_on(
         asked = tuple(as_claim(pod, each, resources[each]) for each in there)
         if claims or asked:
             yield (*claims, *asked), frozenset(nodes)
+
+
+def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot) -> Iterator[None]:
+    """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run."""
+    state = snapshot.state
+    for pod in pods:
+        for claims, _ in foreign_claims_on(pod, frozenset(known), known, snapshot):
+            asked = Demand(claims)
+            try:
+                for _ in catching_up(state, asked, DEFAULT_TERMS):
+                    yield
+                serving(state, asked)
+            except BrokenInput:
+                pass  # met again when the nodes are asked for
+            yield
