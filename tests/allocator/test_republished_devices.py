@@ -11,7 +11,7 @@ from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
-from tests.allocator.builders import GPU, amounts, claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import GPU, amounts, chip, claim, cluster, device, device_request, device_slice
 
 WHOLE = DeviceResult("r", DeviceId(GPU, "n1", "whole"))
 FOUR_PARTS = Demand((claim("c", device_request(kind="part", count=4)),))
@@ -78,3 +78,27 @@ def test_an_obsolete_slice_adds_nothing_to_what_a_held_device_consumes() -> None
 
     three_parts = Demand((claim("c", device_request(kind="part", count=3)),))
     assert isinstance(allocate(state, three_parts), Decision)
+
+
+@pytest.mark.parametrize("first", ["n1", "n2"])
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_device_in_use_takes_the_counters_that_a_node_with_an_older_generation_goes_by(
+    first: str,
+    seen: bool,  # noqa: FBT001
+) -> None:
+    """A driver publishes a pool of several nodes anew, beginning elsewhere, while the operator starts: a part of a card in use was given to a second claim."""
+    sets = [{"name": "chip-0", "counters": amounts(units=4)}]
+    older = [
+        device_slice("c", "n1", count=2, pool="fabric", sharedCounters=sets),
+        device_slice("d", "n1", chip(), count=2, pool="fabric"),
+    ]
+    newer = device_slice("e", "n2", [device("chip-0-whole", "whole")], pool="fabric", generation=2)
+    slices = [*older, newer] if first == "n1" else [newer, *older]
+    state = cluster(*slices, nodes=("n1", "n2"))
+    if seen:
+        state.settle()
+    state.hold("a", [DeviceResult("r", DeviceId(GPU, "fabric", "chip-0-whole"))])
+    demand = Demand((claim("c", device_request(kind="part")),))
+    assert isinstance(allocate(state, demand), Refusal)
+    state.release("a")
+    assert isinstance(allocate(state, demand), Decision)

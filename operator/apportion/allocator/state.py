@@ -263,10 +263,10 @@ class State:
         self._unsettled = dict.fromkeys(self._inventory.nodes_known)
 
     def _consumption(self, pool: PoolId) -> ConsumptionOf:
-        """Return a function from a device of the pool to what it takes from counters, by the newest slice that has it."""
-        whole = partial(self._inventory.consumption, pool)
-        view = self._views.get(next(iter(self._inventory.nodes(pool)), ""))
-        return whole if view is None else view.consumption(pool, whole)
+        """Return a function from a device of the pool to what it takes from counters, as its slices say."""
+        known = self._inventory
+        whole, view = partial(known.consumption, pool), self._views.get(next(iter(known.nodes(pool)), ""))
+        return whole if view is None or known.has_generations(pool) else view.consumption(pool, whole)
 
     def _rebuild(self, names: Iterable[str]) -> None:
         self._holdings.forget_released()

@@ -32,6 +32,15 @@ _LONGEST = 9 * 1024
 """Bytes of the devices of one entry; the API server takes 10 KiB of parameters (API `OpaqueParametersMaxLength`)."""
 
 
+def larger(before: CounterAmounts | None, now: CounterAmounts | None) -> CounterAmounts | None:
+    """Return the larger amount of each counter; the same object where it says so already. None: unknown."""
+    if before is None or now is None:
+        return now if before is None else before
+    if all(before.get(counter, 0) >= amount for counter, amount in now.items()):
+        return before
+    return {**before, **{counter: max(amount, before.get(counter, 0)) for counter, amount in now.items()}}
+
+
 def written(amounts: Iterable[tuple[DeviceId, CounterAmounts]], most: int) -> tuple[dict[str, Any], ...]:
     """Return the opaque parameters of entries that say what devices consume; none where more than `most` would be needed."""
     entries: list[list[dict[str, Any]]] = []

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.dra.allocation import DeviceResult
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.dra.consumedcounters import CounterAmounts, larger
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
@@ -29,15 +29,6 @@ def _most_changes(keys: Sized) -> int:
 
 def _unknown(_device: str) -> CounterAmounts | None:
     return None
-
-
-def _larger(before: CounterAmounts | None, now: CounterAmounts | None) -> CounterAmounts | None:
-    """Return the larger amount of each counter; the same object where it says so already. None: unknown."""
-    if before is None or now is None:
-        return now if before is None else before
-    if all(before.get(counter, 0) >= amount for counter, amount in now.items()):
-        return before
-    return {**before, **{counter: max(amount, before.get(counter, 0)) for counter, amount in now.items()}}
 
 
 class DeviceHolding:
@@ -142,7 +133,7 @@ class Holdings:
                 consumption = consumption_of(name)
                 if former is not None and (consumption is None or former[0] == key):
                     consumption = former[1]
-                consumption = _larger(consumption, said)
+                consumption = larger(consumption, said)
                 held[name] = DeviceHolding(key, result, consumption)
                 touched.append((pool, name, consumption, 1))
                 continue
@@ -151,8 +142,8 @@ class Holdings:
             consumption = consumption_of(name) if before is None else before
             if former is not None and former[0] == key and before is not None:
                 # One that shared it came back before the last one that had it.
-                consumption = _larger(consumption, former[1])
-            holding.consumption = _larger(consumption, said)
+                consumption = larger(consumption, former[1])
+            holding.consumption = larger(consumption, said)
             touched.append((pool, name, holding.consumption, int(holding.consumption is not before)))
         return touched
 
@@ -201,7 +192,7 @@ class Holdings:
         for name, now in published if held else ():
             known = held.get(name)
             if known is not None and known.consumption is not None and now is not known.consumption:
-                known.consumption = _larger(known.consumption, now)
+                known.consumption = larger(known.consumption, now)
 
     def forget_released(self) -> None:
         """Forget what devices consumed that were released: who takes one from now on consumes what slices say."""

@@ -12,7 +12,7 @@ from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.negatives import negative
 from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
 from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
-from apportion.dra.consumedcounters import CounterAmounts
+from apportion.dra.consumedcounters import CounterAmounts, larger
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taintrule import DeviceTaintRule
@@ -136,15 +136,17 @@ class Inventory:
         return found
 
     def consumption(self, pool: PoolId, name: str) -> CounterAmounts | None:
-        """Return what a device consumes of counters, by the newest slice that has it."""
-        best: Slice | None = None
+        """Return what a device consumes of counters, the larger amount of each where slices differ: a node may still use an older generation."""
         taken: CounterAmounts | None = None
         for piece in self._pools.get(pool, {}).values():
-            if best is None or (piece.generation, piece.name) > (best.generation, best.name):
-                for device in piece.devices:
-                    if device.name == name:
-                        best, taken = piece, consumption(device)
+            for device in piece.devices:
+                if device.name == name:
+                    taken = larger(taken, consumption(device))
         return taken
+
+    def has_generations(self, pool: PoolId) -> bool:
+        """Say whether slices of several generations of a pool are there."""
+        return len({piece.generation for piece in self._pools.get(pool, {}).values()}) > 1
 
     def published(self, piece: Slice) -> Iterator[tuple[str, CounterAmounts]]:
         """Yield what each device of a slice consumes of counters; nothing where the pool has a newer generation."""
