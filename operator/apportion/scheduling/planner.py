@@ -24,7 +24,7 @@ from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
-RELATED = 16
+RELATED = 32
 """As many demands as one counts for that takes a look at all nodes: its pods ask something of those beside them, or of volumes."""
 
 
