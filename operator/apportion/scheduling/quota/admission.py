@@ -75,6 +75,7 @@ class Admission:
         self.dues.begin()
         yield from self.charging.steps()
         yield from self._answers.begin(self.charging.usage, self.waiting.values(), came, shares=self.shares)
+        yield from self.claimants.steps(shares=self.shares)
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
         if not self.totals.counts(self.charging.usage.selections):
             yield from self.total()

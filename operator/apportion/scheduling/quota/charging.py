@@ -9,6 +9,7 @@ seen, later if no slice has it then. Without quotas nothing is followed.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim, RequestSlot
@@ -62,8 +63,8 @@ class Charging:
         """Claims (UIDs) whose pods were deleted by force, in the order in which time is up for a report of them; with namespace and name."""
         self._learnt: dict[int, _Learnt] = {}
         """What requests got last, by their identity; they are kept, so that this is not used for others."""
-        self.learnt = 0
-        """Grows whenever requests get something else than the last ones, or that is forgotten."""
+        self.learnt = ChangeLog[int]()
+        """Requests, by their identity, that got something else than the last ones, or of which that is forgotten."""
         self._amounts: dict[tuple[int, QuotaUse, bool], _Expected] = {}
         """What requests take of a quota's resources, as far as somebody asked since that was learnt."""
 
@@ -204,10 +205,14 @@ class Charging:
         known = self._learnt.get(id(claim.slots))
         if known is not None and known[1] == found:
             return
-        self.learnt += 1
-        if len(self._learnt) >= MOST_LEARNT:
-            self._learnt.clear()
+        if known is None and len(self._learnt) >= MOST_LEARNT:
+            self._forget(next(iter(self._learnt)))
         self._learnt[id(claim.slots)] = claim.slots, found
+        self.learnt.add(id(claim.slots), most=MOST_LEARNT)
+
+    def _forget(self, requests: int) -> None:
+        del self._learnt[requests]
+        self.learnt.add(requests, most=MOST_LEARNT)
 
 
 def _sum(rows: Sequence[Sequence[int]], use: QuotaUse) -> Sequence[int]:
