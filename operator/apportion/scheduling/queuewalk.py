@@ -224,7 +224,8 @@ class QueueWalk:
         refusals.follow(gone, self._grouped.follow(gone, came))
         yield from quotas.begin(gone, came)
         single, alike = yield from quotas.without_waiting(*refusals.split())
-        queue = self._grouped.queue(single, self._group_decider.start())
+        skips = self._group_decider.start()
+        queue = self._grouped.queue(single, skips)
         yield
         groups = tuple(each for each in queue if isinstance(each, WaitingGroup))
         self._group_decider.begin(groups)
@@ -232,6 +233,7 @@ class QueueWalk:
         refusals.forget(former.keys() - {group.key for group in groups})
         refusals.doubt(each.key for each in groups if former.get(each.key, each.demands) != each.demands)
         self.groups = groups
+        yield from quotas.claimants.follow_groups(groups, skips, shares=quotas.shares)
         yield from self._group_decider.begin_reservations(gone, came, groups)
         waiting = [*queue, *(demands[0] for demands in alike)]
         yield from self._reached.begin(waiting)

@@ -1,18 +1,19 @@
 """Claimants: who waits for what is guaranteed to its quota, while another one of the cohort would borrow it.
 
-In: what waits, the use of quotas. Out: whether somebody goes before a quota that would borrow. What takes as much of a quota is
-compared with its guarantee once, and what was answered is found out anew only after something changed.
+In: what waits, the use of quotas. Out: whether somebody goes before a quota that would borrow. A group counts as a whole, and not before enough of its pods are there.
+What takes as much of a quota is compared with its guarantee once, and what was answered is found out anew only after something changed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.quota.resource import Resource
 from apportion.quota.use import QuotaUse
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.charging import Charging
-from apportion.scheduling.quota.waitingamounts import Asked, WaitingAmounts
+from apportion.scheduling.quota.waitingamounts import Asked, Demands, WaitingAmounts
 from apportion.scheduling.waiting import WaitingDemand
 
 _MOST_AHEAD = 64
@@ -34,7 +35,9 @@ class Claimants:
         self._waiting: dict[str, WaitingAmounts] = {}
         """By namespace."""
         self._places: dict[str, tuple[str, Asked]] = {}
-        """By key: where a demand is."""
+        """By key: where a demand or group is."""
+        self._groups: dict[str, WaitingGroup] = {}
+        """Groups by name (`namespace/name`), as they were last seen."""
         self._answers: dict[tuple[QuotaUse, tuple[Resource, ...]], bool] = {}
         """Whether somebody goes before a quota, by what it would borrow."""
         self._answered: tuple[int, int, bool] = (-1, -1, False)
@@ -47,11 +50,31 @@ class Claimants:
             self._remove(key)
         for demand in came:
             self._remove(demand.key)
-            namespace = demand.claims[0].namespace
-            own = self._waiting.get(namespace)
-            if own is None:
-                own = self._waiting[namespace] = WaitingAmounts(self._charging)
-            self._places[demand.key] = namespace, own.put(demand)
+            if not demand.members:
+                self._put(demand.key, (demand,))
+
+    def follow_groups(
+        self, groups: Iterable[WaitingGroup], skips: Callable[[str], bool], *, shares: bool
+    ) -> Iterator[None]:
+        """Note the groups that wait, but for those that `skips` names (by `namespace/name`): nothing changed of them. As `steps` yields where others may run."""
+        found = {group.pod_group.key: group for group in groups}
+        for name, former in tuple(self._groups.items()):
+            if found.get(name) is not former and (name in found or not skips(name)):
+                del self._groups[name]
+                self._remove(former.key)
+        for name, group in found.items():
+            if name not in self._groups:
+                self._groups[name] = group
+                if (demands := enough_of(group)) is not None:
+                    self._put(group.key, demands)
+        yield from self.steps(shares=shares)
+
+    def _put(self, key: str, demands: Demands) -> None:
+        namespace = demands[0].claims[0].namespace
+        own = self._waiting.get(namespace)
+        if own is None:
+            own = self._waiting[namespace] = WaitingAmounts(self._charging)
+        self._places[key] = namespace, own.put(key, demands)
 
     def _remove(self, key: str) -> None:
         place = self._places.pop(key, None)
@@ -60,7 +83,7 @@ class Claimants:
         namespace, asked = place
         own = self._waiting[namespace]
         own.remove(key, asked)
-        if not own.demands:
+        if not own.waiting:
             del self._waiting[namespace]
 
     def steps(self, *, shares: bool) -> Iterator[None]:
@@ -84,22 +107,21 @@ class Claimants:
         found = self._answers.get(key)
         if found is None:
             waiting = (
-                demands
+                alike
                 for namespace, own in self._waiting.items()
                 if (other := self._other(namespace, use)) is not None
-                for demands in own.within_guarantee(other, borrowed, shares=shares)
-                if self._is_waiting(demands)
+                for alike in own.within_guarantee(other, borrowed, shares=shares)
+                if any(map(self._is_waiting, alike.values()))
             )
             ahead = [*islice(waiting, _MOST_AHEAD)]
-            for demands in ahead:
-                self.ahead |= demands
+            self.ahead.update((each.key, each) for alike in ahead for each in chain(*alike.values()))
             found = self._answers[key] = bool(ahead)
         return found
 
-    def _is_waiting(self, demands: Mapping[str, WaitingDemand]) -> bool:
-        return any(
-            self._snapshot.allocation(each.claims[0]) is None and not self.is_hopeless(key)
-            for key, each in demands.items()
+    def _is_waiting(self, demands: Demands) -> bool:
+        return all(
+            self._snapshot.allocation(each.claims[0]) is None and not self.is_hopeless(each.key)
+            for each in demands
         )
 
     def _other(self, namespace: str, use: QuotaUse) -> QuotaUse | None:
@@ -108,3 +130,16 @@ class Claimants:
         if other is None or other is use or other.quota.spec.cohort != use.quota.spec.cohort:
             return None
         return other
+
+
+def enough_of(group: WaitingGroup) -> Demands | None:
+    """Return the first demands of a group that are enough of its pods; None: pods are missing, or no more of them may have devices now."""
+    if not group.whole or group.more == 0:
+        return None
+    found: list[WaitingDemand] = []
+    missing = group.enough
+    for demand, pods in group.pods_by_demand:
+        if missing > 0:
+            found.append(demand)
+            missing -= pods
+    return tuple(found) or None

@@ -1,6 +1,6 @@
-"""WaitingAmounts: what the demands that wait in a namespace take of its quota, as far as is known.
+"""WaitingAmounts: what the demands and groups that wait in a namespace take of its quota, as far as is known.
 
-In: demands as they come and go, the use of their quota, what is learnt of requests. Out: those that stay within the guarantee. Each is looked at
+In: demands and groups as they come and go, the use of their quota, what is learnt of requests. Out: those that stay within the guarantee. Each is looked at
 when it comes, or something is learnt of its requests; with the guarantee is compared each amount, however many take it.
 """
 
@@ -14,7 +14,9 @@ from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.waiting import WaitingDemand
 
 Asked: TypeAlias = tuple[int, ...]
-"""What a demand asks for: the identity of what each of its claims requests, which equal ones share."""
+"""What is asked for at once: the identity of what each claim requests, which equal ones share."""
+Demands: TypeAlias = tuple[WaitingDemand, ...]
+"""What is decided at once: a demand, or those of a group that are enough."""
 _Amounts: TypeAlias = tuple[int, ...]
 
 
@@ -23,7 +25,7 @@ class WaitingAmounts:
 
     def __init__(self, charging: Charging) -> None:
         self._charging = charging
-        self.demands: dict[Asked, dict[str, WaitingDemand]] = {}
+        self.waiting: dict[Asked, dict[str, Demands]] = {}
         """Those that wait, by what they ask for, by key."""
         self._by_request: dict[int, dict[Asked, None]] = {}
         """By identity of what a claim requests, what is asked for with it."""
@@ -42,25 +44,25 @@ class WaitingAmounts:
         self._version = -1
         """Of the use by which that was found."""
 
-    def put(self, demand: WaitingDemand) -> Asked:
-        """Add a demand; returns what it asks for."""
-        asked = tuple([id(claim.slots) for claim in demand.claims])
-        own = self.demands.get(asked)
+    def put(self, key: str, demands: Demands) -> Asked:
+        """Add what is decided at once, by its key; returns what it asks for."""
+        asked = tuple([id(claim.slots) for demand in demands for claim in demand.claims])
+        own = self.waiting.get(asked)
         if own is None:
-            own = self.demands[asked] = {}
+            own = self.waiting[asked] = {}
             self._todo[asked] = None
             for request in asked:
                 self._by_request.setdefault(request, {})[asked] = None
-        own[demand.key] = demand
+        own[key] = demands
         return asked
 
     def remove(self, key: str, asked: Asked) -> None:
-        """Remove a demand."""
-        own = self.demands[asked]
+        """Remove what has this key."""
+        own = self.waiting[asked]
         del own[key]
         if own:
             return
-        del self.demands[asked]
+        del self.waiting[asked]
         for request in frozenset(asked):
             others = self._by_request[request]
             del others[asked]
@@ -83,20 +85,21 @@ class WaitingAmounts:
         """Find out how much they take of a quota; yields where others may run. `shares`: some devices give shares."""
         if self._by != (use, shares):
             self._by, self._within = (use, shares), None
-            self._amounts, self._alike, self._todo = {}, {}, dict.fromkeys(self.demands)
+            self._amounts, self._alike, self._todo = {}, {}, dict.fromkeys(self.waiting)
         self._learnt, learnt = self._charging.learnt.since(self._learnt)
         for request in self._by_request if learnt is None else learnt:
             self._todo.update(self._by_request.get(request, {}))
         for asked in tuple(self._todo):
-            if pace.rests():
+            if pace.rests(len(asked)):
                 yield
-            demands = self.demands.get(asked)
-            if demands is not None and self._by == (use, shares):
+            alike = self.waiting.get(asked)
+            if alike is not None and self._by == (use, shares):
                 self._forget(asked)
-                self._look(asked, next(iter(demands.values())), use, shares=shares)
+                self._look(asked, next(iter(alike.values())), use, shares=shares)
 
-    def _look(self, asked: Asked, demand: WaitingDemand, use: QuotaUse, *, shares: bool) -> None:
-        amounts = tuple(self._charging.expected(demand.claims, use, shares=shares))
+    def _look(self, asked: Asked, demands: Demands, use: QuotaUse, *, shares: bool) -> None:
+        claims = [claim for demand in demands for claim in demand.claims]
+        amounts = tuple(self._charging.expected(claims, use, shares=shares))
         self._amounts[asked] = amounts
         if amounts not in self._alike:
             self._alike[amounts] = {}
@@ -106,8 +109,8 @@ class WaitingAmounts:
 
     def within_guarantee(
         self, use: QuotaUse, borrowed: Sequence[Resource], *, shares: bool
-    ) -> Iterator[Mapping[str, WaitingDemand]]:
-        """Yield demands (by key) that ask alike, stay within the guarantee of their quota, and may take what counts in one of these resources of another one."""
+    ) -> Iterator[Mapping[str, Demands]]:
+        """Yield those (by key) that ask alike, stay within the guarantee of their quota, and may take what counts in one of these resources of another one."""
         for _ in self.steps(use, Pace(), shares=shares):
             pass
         if self._within is None or self._version != use.version:
@@ -116,4 +119,4 @@ class WaitingAmounts:
         for resources, alike in self._within:
             if any(mine.overlaps(other) for mine in resources for other in borrowed):
                 for asked in alike:
-                    yield self.demands[asked]
+                    yield self.waiting[asked]
