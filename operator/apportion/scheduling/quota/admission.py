@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 from apportion import metrics
 from apportion.allocator.decision import Decision
@@ -44,8 +45,7 @@ class Admission:
     """Judges demands by the limits of their quotas."""
 
     def __init__(self, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float]) -> None:
-        self._snapshot = snapshot
-        self._recorder, self._clock = recorder, clock
+        self._snapshot, self._recorder, self._clock = snapshot, recorder, clock
         self.charging = Charging(snapshot, clock)
         self.claimants = Claimants(snapshot, self.charging)
         self.totals = Totals(partial(is_of_class, snapshot))
@@ -196,17 +196,17 @@ class Admission:
         shape: object | None = None,
     ) -> Generator[None, None, Decision]:
         """Return the decision, or one that takes less, by `choose` for claims that ask for less, where it exceeds a limit. Raises OverLimit where there is none."""
-        use = self.use(demand.claims[0].namespace)
-        if use is None:
-            return decision
         first: Excess | None = None
         others: tuple[WaitingDemand, ...] = ()
         asked, device = demand.asked, self._snapshot.devices.device
-        for _ in range(TRIES * len(use.resources)):
-            excess = use.excess(self.amounts(use, demand.claims, decision.allocations))
-            if excess is None:
+        for tries in count():
+            use = self.use(demand.claims[0].namespace)  # others ran meanwhile: it may have changed
+            excess = use.excess(self.amounts(use, demand.claims, decision.allocations)) if use else None
+            if use is None or excess is None:
                 return decision
             first = first or excess
+            if tries == TRIES * len(use.resources):
+                break
             smaller = narrowed(asked, decision.allocations, excess.resource, excess.left, device)
             other = (yield from choose(smaller)) if smaller is not None else None
             if smaller is None or other is None:
