@@ -173,22 +173,26 @@ class Reached:
         # Of a lower priority goes only who is within the guarantee before one who borrows.
         borrows = due is not None and due[1]
         levels = [each for each in self._lines if each == place[0] or (borrows and each > place[0])]
-        lines = [each for level in levels for each in self._lines[level].values() if each is not own]
-        while found := [*filter(None, (self._of_another(each, place, namespace, due) for each in lines))]:
+        lines = [row for level in levels for row in self._lines[level].items() if row[1] is not own]
+        while found := [*filter(None, (self._of_another(*each, place, namespace, due) for each in lines))]:
             for row in sorted(found, key=lambda each: each.place):
                 self._others[row.namespace] += 1
                 yield row
 
-    def _of_another(self, line: _Line, place: _Place, namespace: str, due: Due | None) -> _Row | None:
-        """Return the first of a line and of another namespace that goes first: once for each, more often if they are of one cohort."""
+    def _of_another(
+        self, key: str | int, line: _Line, place: _Place, namespace: str, due: Due | None
+    ) -> _Row | None:
+        """Return the first of a line (by its namespace or policy) and of another namespace that goes first: once for each, more often if they are of one cohort."""
         for row in self._stale(line):
             other = self._due_with(row, due)
             if not self._goes_first(row, other, place, due):
                 break
             had = self._others.get(row.namespace, 0)
-            is_new = not had and len(self._others) < MOST_BY_AGE
-            if row.namespace != namespace and (is_new or (0 < had < MOST_BY_AGE and other is not None)):
+            has_another = had < MOST_BY_AGE and other is not None if had else len(self._others) < MOST_BY_AGE
+            if row.namespace != namespace and has_another:
                 return row
+            if isinstance(key, str):
+                break  # or all of a namespace would be looked at for each who gets something
         return None
 
     def _stale(self, line: _Line) -> Iterator[_Row]:
