@@ -15,6 +15,7 @@ import pytest
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.taintrules import TaintRules
+from apportion.allocator.finished import finished
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.state import State
 from apportion.api.quota import AcceleratorQuota
@@ -86,7 +87,7 @@ class Followers:
         return {
             "demands": demands,
             "unservable": sorted(map(repr, unservable)),
-            "groups": {repr(each) for each in self._groups.queue(())},
+            "groups": {repr(each) for each in finished(self._groups.queue(()))},
             "gates": {pod.uid for pod in opened(self._gates)},
             "promised": {name: capacity.used(name) for name in capacity.nodes},
             "taken": dict(capacity.taken),

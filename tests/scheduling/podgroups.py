@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
 from apportion.cluster.snapshot import Snapshot
@@ -38,7 +39,7 @@ def member(
 def queue(snapshot: Snapshot) -> list[Queued]:
     """Return the queue of a first pass."""
     grouped = GroupedDemands(snapshot)
-    return grouped.queue(grouped.follow((), waiting_demands(snapshot)[0]))
+    return finished(grouped.queue(grouped.follow((), waiting_demands(snapshot)[0])))
 
 
 def only_group(made: ObservedCluster) -> WaitingGroup:

@@ -5,13 +5,15 @@ skipped, or of which nothing changed, costs nothing, however many pods it has.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeAlias
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.groupmembership import NATIVE
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, group_of, with_demands
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
 _Group: TypeAlias = tuple[str, str]
@@ -26,8 +28,8 @@ class GroupedDemands:
         self._rows: dict[_Group, list[Row]] = {}
         self._known: dict[str, tuple[_Group, Row]] = {}
         """By key of the demand."""
-        self._made: dict[_Group, WaitingGroup] = {}
-        """Groups as they are, until something of them changes."""
+        self._made: dict[_Group, tuple[WaitingGroup, object]] = {}
+        """Groups as they are, until something of them changes; with the object that says how large one is, where one does."""
         self._groups: dict[str, _Group] = {}
         """Those of the pods in them, by UID."""
         self._managed = snapshot.managed
@@ -52,13 +54,13 @@ class GroupedDemands:
 
     def queue(
         self, demands: Sequence[WaitingDemand], skips: Callable[[str], bool] = lambda _: False
-    ) -> list[Queued]:
-        """Return what is decided at once: these demands, which are of no single group, and groups.
+    ) -> Generator[None, None, list[Queued]]:
+        """Return what is decided at once: these demands, which are of no single group, and groups. Yields where others may run.
 
         Groups (by their keys) that `skips` names are left out.
         """
         self._forget_changed()
-        snapshot = self._snapshot
+        snapshot, pace = self._snapshot, Pace()
         queue: list[Queued] = []
         crossed: set[_Group] = set()
         for demand in demands:
@@ -69,17 +71,24 @@ class GroupedDemands:
                 queue.append(demand)
         for (namespace, name), rows in self._rows.items():
             if not skips(f"{namespace}/{name}"):
-                queue.append(self._waiting((namespace, name), rows[0][1].members[name], rows))
+                group, looked_at = self._waiting((namespace, name), rows[0][1].members[name], rows)
+                queue.append(group)
+                if pace.rests(looked_at):
+                    yield
         # Groups without a waiting demand of their own, of which some pods have their devices and wait for the others. Where these share claims
         # with other groups nobody serves them, and only what the group has is looked at.
         for namespace, name in sorted(snapshot.pod_index.gated_members.keys() - self._rows.keys()):
             if skips(f"{namespace}/{name}"):
                 continue
-            pods = snapshot.pods_of(snapshot.pod_index.gated_members[namespace, name])
+            pods = snapshot.pods_of(snapshot.pod_index.gated_members.get((namespace, name), ()))
             gated = next((pod for pod in pods if GATE in pod.gates), None)
-            group = self._waiting((namespace, name), gated, ()) if gated is not None else None
-            if group is not None and not group.whole and (group.served or (namespace, name) not in crossed):
+            if gated is None:
+                continue
+            group, looked_at = self._waiting((namespace, name), gated, ())
+            if not group.whole and (group.served or (namespace, name) not in crossed):
                 queue.append(group)
+            if pace.rests(looked_at):
+                yield
         return queue
 
     def _forget_changed(self) -> None:
@@ -98,19 +107,20 @@ class GroupedDemands:
             if pod is not None and pod.group is not None:
                 self._made.pop((pod.namespace, pod.group.name), None)
 
-    def _waiting(self, name: _Group, pod: Pod, rows: Sequence[Row]) -> WaitingGroup:
-        """Return the group of this name, to which a pod belongs, with these demands."""
+    def _waiting(self, name: _Group, pod: Pod, rows: Sequence[Row]) -> tuple[WaitingGroup, int]:
+        """Return the group of this name, to which a pod belongs, with these demands; and how many of its pods were looked at for that."""
+        namespace, own = name
+        said = self._snapshot.pod_index.groups.get((namespace, own.removeprefix(NATIVE)))
         known = self._made.get(name)
-        if known is not None:
-            return known
+        if known is not None and known[1] is said:
+            return known[0], 0
         group = group_of(pod, self._snapshot)
         if group is None:
             raise TypeError(f"pod {pod.key} is of no group")
         made = with_demands(group, [demand for _, demand in rows], self._snapshot)
-        if pod.group is not None and not pod.group.native:  # an object says how large it is
-            self._made[name] = made
-            self._groups.update(dict.fromkeys((each.uid for each in group.pods), name))
-        return made
+        self._made[name] = made, said
+        self._groups.update(dict.fromkeys((each.uid for each in group.pods), name))
+        return made, len(group.pods)
 
     def _drop(self, key: str) -> None:
         known = self._known.pop(key, None)

@@ -225,7 +225,7 @@ class QueueWalk:
         yield from quotas.begin(gone, came)
         single, alike = yield from quotas.without_waiting(*refusals.split())
         skips = self._group_decider.start()
-        queue = self._grouped.queue(single, skips)
+        queue = yield from self._grouped.queue(single, skips)
         yield
         groups = tuple(each for each in queue if isinstance(each, WaitingGroup))
         self._group_decider.begin(groups)
