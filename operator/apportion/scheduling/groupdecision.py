@@ -102,12 +102,13 @@ class GroupDecision:
         members = MemberDemands(group.demands, decider.candidates, decider.snapshot, self._capacity)
         with PlacedMembers(decider.snapshot.state, members) as placed:
             try:
-                self._quotas.check_group(group.pods_by_demand, group.enough)
+                yield from self._quotas.check_group(group.pods_by_demand, group.enough)
                 answer = yield from self._within_quota(placed)
                 if answer is None:
                     return
                 if isinstance(answer, GangServed):
-                    yield from self._grant(answer, placed)
+                    if not placed.drop_lost() or self._has_enough(answer, placed):
+                        yield from self._grant(answer, placed)
                     return
                 self.refused = answer
                 placed.clear()
@@ -209,6 +210,12 @@ class GroupDecision:
             return True
         self._managed = snapshot.managed
         return is_current_group(self.group, snapshot)
+
+    def _has_enough(self, answer: GangServed, placed: PlacedMembers) -> bool:
+        """Say whether what was lost since devices were chosen, while it was found out what they take of limits, leaves devices for enough pods."""
+        rows = enumerate(zip(self.group.pods_by_demand, answer.decisions, strict=True))
+        kept = (pods for number, ((_, pods), own) in rows if own is not None and number in placed.decisions)
+        return sum(kept) >= self.group.enough
 
     def _grant(self, answer: GangServed, placed: PlacedMembers) -> Generator[None, None, None]:
         """Grant what is held, member by member; one that has changed meanwhile goes without."""

@@ -67,7 +67,7 @@ class GroupAnswers:
 
     def _decide(self, group: WaitingGroup) -> GangAnswer | DeviceShortage | None:
         batch = BatchAdmission(self.quotas, self.snapshot.devices.device)
-        batch.check_group(group.pods_by_demand, group.enough)
+        finished(batch.check_group(group.pods_by_demand, group.enough))
         return finished(group_within_limits(group, batch, partial(self._about, group)))
 
     def _about(self, group: WaitingGroup, demands: Sequence[WaitingDemand]) -> Answered:

@@ -4,15 +4,16 @@ In: demands, decisions for all of them. Out: whether together they stay within t
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from apportion.allocator.decision import Decision
-from apportion.quota.charge import Published
+from apportion.quota.charge import Charge, Published, charges
 from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
@@ -37,21 +38,30 @@ class BatchAdmission:
         """`published`: returns a device as its driver publishes it."""
         self._admission = admission
         self._published = published
+        self._charges: dict[int, tuple[Decision, Sequence[Charge]]] = {}
+        """What decisions take, by their identity, as far as it was read."""
 
     # Groups. ----------------------------------------------------------------------------------------------------
 
-    def check_group(self, demands: Sequence[tuple[WaitingDemand, int]], enough: int) -> None:
-        """Raise OverLimit if a limit leaves fewer than `enough` pods of a group; `demands`: with the number of pods of each."""
+    def check_group(
+        self, demands: Sequence[tuple[WaitingDemand, int]], enough: int
+    ) -> Generator[None, None, None]:
+        """Raise OverLimit if a limit leaves fewer than `enough` pods of a group; `demands`: with the number of pods of each. Yields where others may run."""
         use = self._admission.use(demands[0][0].claims[0].namespace) if demands else None
         if use is not None:
-            self._check(demands, enough, use)
+            yield from self._check(demands, enough, use)
         for each, _ in demands:
             self._admission.over.pop(each.key, None)
 
-    def _check(self, demands: Sequence[tuple[WaitingDemand, int]], enough: int, use: QuotaUse) -> None:
-        rows = [
-            (least(each.asked, use, shares=self._admission.shares), pods) for each, pods in demands if pods
-        ]
+    def _check(
+        self, demands: Sequence[tuple[WaitingDemand, int]], enough: int, use: QuotaUse
+    ) -> Generator[None, None, None]:
+        rows, pace = list[tuple[Sequence[int], int]](), Pace()
+        for each, pods in demands:
+            if pace.rests(len(each.asked)):
+                yield
+            if pods:
+                rows.append((least(each.asked, use, shares=self._admission.shares), pods))
         common = math.lcm(*(pods for _, pods in rows))
         total = []
         for index in range(len(use.resources)):
@@ -66,6 +76,26 @@ class BatchAdmission:
         if excess is not None:
             raise OverLimit(excess)
 
+    def read(
+        self, demands: Sequence[WaitingDemand], decisions: Sequence[Decision | None]
+    ) -> Generator[None, None, None]:
+        """Find out what decisions take, so that `group_within` and `promised` take a moment; yields where others may run."""
+        self._charges, pace = {}, Pace()
+        if not demands or self._admission.use(demands[0].claims[0].namespace) is None:
+            return
+        for demand, decision in zip(demands, decisions, strict=True):
+            if pace.rests(len(demand.claims)):
+                yield
+            if decision is not None:
+                self._charges[id(decision)] = decision, self._charged(demand, decision)
+
+    def _charged(self, demand: WaitingDemand, decision: Decision) -> Sequence[Charge]:
+        known = self._charges.get(id(decision))
+        if known is not None:
+            return known[1]
+        pairs = zip(demand.claims, decision.allocations, strict=True)
+        return tuple(one for claim, found in pairs for one in charges(claim, found, self._published))
+
     def group_within(
         self,
         demands: Sequence[WaitingDemand],
@@ -76,13 +106,13 @@ class BatchAdmission:
         use = self._admission.use(demands[0].claims[0].namespace) if demands else None
         if use is None:
             return GroupWithin(tuple(decisions))
-        batch, first, narrower = _Batch(self._admission, use, self._published), None, False
+        batch, first, narrower = _Batch(use, self._published), None, False
         for other, promised in ahead:
             if self._use(other) is use:
-                batch.add(other, promised)
+                batch.add(self._charged(other, promised))
         kept, less = list[Decision | None](), list[WaitingDemand]()
         for demand, decision in zip(demands, decisions, strict=True):
-            excess = batch.add(demand, decision) if decision is not None else None
+            excess = batch.add(self._charged(demand, decision)) if decision is not None else None
             kept.append(decision if excess is None else None)
             smaller = batch.less(demand, decision, excess) if decision is not None and excess else None
             less.append(smaller or demand)
@@ -101,7 +131,7 @@ class BatchAdmission:
             if decision is not None
         ]
         for demand, decision in rows:
-            charging.promise(demand.key, demand.claims, decision.allocations)
+            charging.promise(demand.key, demand.claims[0].namespace, self._charged(demand, decision))
         try:
             yield charging.fulfil
         finally:
@@ -137,8 +167,8 @@ class BatchAdmission:
             use, decision = self._use(demand), decisions.get(demand.key)
             if use is None or decision is None:
                 continue
-            own = batches.setdefault(id(use), _Batch(self._admission, use, self._published))
-            if own.add(demand, decision) is not None:
+            own = batches.setdefault(id(use), _Batch(use, self._published))
+            if own.add(self._charged(demand, decision)) is not None:
                 return False
         return True
 
@@ -152,15 +182,14 @@ class BatchAdmission:
 class _Batch:
     """What decisions for one quota take, one after the other."""
 
-    def __init__(self, admission: Admission, use: QuotaUse, published: Published) -> None:
-        self._admission = admission
+    def __init__(self, use: QuotaUse, published: Published) -> None:
         self._use = use
         self._published = published
         self._taken = [0] * len(use.resources)
 
-    def add(self, demand: WaitingDemand, decision: Decision) -> Excess | None:
-        """Count a decision; or return the limit that it exceeds beside the others, and do not count it."""
-        own = self._admission.amounts(self._use, demand.claims, decision.allocations)
+    def add(self, charged: Sequence[Charge]) -> Excess | None:
+        """Count what a decision takes; or return the limit that it exceeds beside the others, and do not count it."""
+        own = self._use.amounts(charged)
         asked = [taken + more for taken, more in zip(self._taken, own, strict=True)]
         excess = self._use.excess([each if more else 0 for each, more in zip(asked, own, strict=True)])
         if excess is None:

@@ -106,13 +106,10 @@ class Charging:
             for _ in self.steps():
                 pass
 
-    def promise(self, key: str, claims: Sequence[Claim], allocations: Sequence[Allocation]) -> None:
-        """Charge what claims are about to have, under the key of their demand, until `fulfil`."""
+    def promise(self, key: str, namespace: str, charged: Sequence[Charge]) -> None:
+        """Charge a namespace for what its claims are about to have, under the key of their demand, until `fulfil`."""
         if self._snapshot.quota_index.quotas:
-            device = self._snapshot.devices.device
-            rows = zip(claims, allocations, strict=True)
-            found = tuple(one for claim, allocation in rows for one in charges(claim, allocation, device))
-            self.usage.put(_promised(key), claims[0].namespace, found)
+            self.usage.put(_promised(key), namespace, tuple(charged))
 
     def fulfil(self, key: str) -> None:
         """Charge what was promised no longer: the claims have it now, or will not."""

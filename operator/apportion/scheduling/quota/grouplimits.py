@@ -33,6 +33,7 @@ def group_within_limits(
             if written is None or answer is None:
                 return answer
             break
+        yield from quotas.read(demands, answer.decisions)
         found = quotas.group_within(demands, answer.decisions)
         written, demands = written or found, found.less
         if not demands:
@@ -44,6 +45,7 @@ def group_within_limits(
     answer = yield from ask(group.demands)
     if not isinstance(answer, GangServed):
         return answer
+    yield from quotas.read(group.demands, answer.decisions)
     found = quotas.group_within(group.demands, answer.decisions)
     if _pods(group, found) < group.enough:
         raise OverLimit(found.excess)
