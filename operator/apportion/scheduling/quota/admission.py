@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import count
 
 from apportion import metrics
 from apportion.allocator.decision import Decision
@@ -196,23 +195,22 @@ class Admission:
         shape: object | None = None,
     ) -> Generator[None, None, Decision]:
         """Return the decision, or one that takes less, by `choose` for claims that ask for less, where it exceeds a limit. Raises OverLimit where there is none."""
-        first: Excess | None = None
-        others: tuple[WaitingDemand, ...] = ()
+        first, tries = None, 0
         asked, device = demand.asked, self._snapshot.devices.device
-        for tries in count():
+        while True:
             use = self.use(demand.claims[0].namespace)  # others ran meanwhile: it may have changed
             excess = use.excess(self.amounts(use, demand.claims, decision.allocations)) if use else None
             if use is None or excess is None:
                 return decision
-            first = first or excess
-            if tries == TRIES * len(use.resources):
-                break
-            smaller = narrowed(asked, decision.allocations, excess.resource, excess.left, device)
+            first, tries = first or excess, tries + 1
+            smaller = None
+            if tries <= TRIES * len(use.resources):
+                smaller = narrowed(asked, decision.allocations, excess.resource, excess.left, device)
             other = (yield from choose(smaller)) if smaller is not None else None
             if smaller is None or other is None:
-                others = (replace(demand, asked=smaller),) if smaller is not None else ()
                 break
             asked, decision = smaller, other
+        others = (replace(demand, asked=smaller),) if smaller is not None else ()
         if shape is not None:
             if len(self._refused) >= MOST_KEPT:
                 self._refused.clear()
