@@ -139,7 +139,8 @@ class Charging:
             else:
                 bounds = use.bounds.of(claim, shares=shares)
                 found = _Expected(claim.slots, None, bounds.least, bounds.dearest)
-            if len(self._amounts) >= MOST_LEARNT:
+            # As many as wait, or all would be found out anew in each pass.
+            if len(self._amounts) >= max(MOST_LEARNT, 2 * len(self._snapshot.claim_index.unallocated)):
                 self._amounts.clear()
             self._amounts[key] = found
         return found

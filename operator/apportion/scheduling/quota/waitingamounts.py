@@ -7,6 +7,7 @@ when it comes, or something is learnt of its requests; with the guarantee is com
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from apportion.dra.claim import Claim
 from apportion.quota.resource import Resource
 from apportion.quota.use import QuotaUse
 from apportion.scheduling.pace import Pace
@@ -93,12 +94,15 @@ class WaitingAmounts:
             if pace.rests(len(asked)):
                 yield
             alike = self.waiting.get(asked)
-            if alike is not None and self._by == (use, shares):
+            claims = (
+                [claim for demand in next(iter(alike.values())) for claim in demand.claims] if alike else []
+            )
+            yield from use.bounds.steps(claims, shares=shares)
+            if asked in self.waiting and self._by == (use, shares):
                 self._forget(asked)
-                self._look(asked, next(iter(alike.values())), use, shares=shares)
+                self._look(asked, claims, use, shares=shares)
 
-    def _look(self, asked: Asked, demands: Demands, use: QuotaUse, *, shares: bool) -> None:
-        claims = [claim for demand in demands for claim in demand.claims]
+    def _look(self, asked: Asked, claims: Sequence[Claim], use: QuotaUse, *, shares: bool) -> None:
         amounts = tuple(self._charging.expected(claims, use, shares=shares))
         self._amounts[asked] = amounts
         if amounts not in self._alike:
