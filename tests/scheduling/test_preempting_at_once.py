@@ -50,6 +50,21 @@ async def test_a_pod_that_was_evicted_counts_as_gone_before_the_watch_shows_it(u
     assert sorted(made.evicted) == ["a-n1", "a-n2", "a-n3", "b-n2"]
 
 
+async def test_no_other_pod_goes_while_the_watch_is_late(unanswered: Client) -> None:
+    """The server said that the first one goes. After half a minute in which the watch of pods was silent its eviction passed for in vain, and others could have its device."""
+    made = trial(unanswered, 3)
+    made.evictor.unseen = ("low-0", "low-1", "low-2")
+    for number in range(3):
+        holds(made.world, f"low-{number}", number, priority=number)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(40)
+    assert made.evicted == ["low-0"]
+    ends(made.world, "low-0")
+    await made.passes()
+    assert made.world.places()["high"] == "n1"
+    assert "PreemptionInVain" not in {reason for _, reason in made.world.warned}
+
+
 async def test_a_pod_that_goes_for_one_leaves_the_rest_of_its_devices_for_another(unanswered: Client) -> None:
     """It is evicted once, and nobody else is."""
     made = trial(unanswered, 4)

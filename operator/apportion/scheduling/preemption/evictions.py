@@ -27,7 +27,9 @@ from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 SHOWN = 10.0
-"""Seconds within which the watch shows that an evicted pod ends."""
+"""Seconds within which the watch shows that a pod ends whose eviction was not answered, or that was to go for somebody else."""
+_LATE = 180.0
+"""Seconds within which it shows the end of one that the server has evicted: a replica that hears nothing for longer leads no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,10 @@ class Evictions:
         self._evicted = {uid: until for uid, until in self._evicted.items() if until > now}
         return self._evicted.keys()
 
+    def was_evicted(self, pod: str) -> bool:
+        """Say whether a pod (UID) is one of these."""
+        return self._evicted.get(pod, 0.0) > self._clock()
+
     def begin(self, preemption: Preemption) -> None:
         """Evict the pods of a preemption; one without pods is done.
 
@@ -187,7 +193,7 @@ class Evictions:
         try:
             refused = await self._evictor.evict(pod)
             if refused is None:
-                self._evicted[pod.uid] = self._clock() + SHOWN
+                self._evicted[pod.uid] = self._clock() + _LATE
         except Unanswered as error:
             # It ends, or it does not: the watch shows which.
             _log.info("preemption.unanswered", pod=pod.key, error=str(error))

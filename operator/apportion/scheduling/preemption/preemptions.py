@@ -245,8 +245,8 @@ class Preemptions:
             return  # it is being written
         found = self._snapshot.pods_of(pod.uid for pod in (*preemption.pods, *preemption.awaited))
         live = [pod for pod in found if not pod.finished]
-        stays = now - preemption.asked_until >= SHOWN and any(not pod.deleting for pod in live)
-        if (preemption.stopped or stays) and not any(has):
+        staying = [pod for pod in live if not pod.deleting and not self._evictions.was_evicted(pod.uid)]
+        if (preemption.stopped or (staying and now - preemption.asked_until >= SHOWN)) and not any(has):
             yield from self._choose_others(preemption)
             return
         if live:
