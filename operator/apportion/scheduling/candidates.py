@@ -272,10 +272,10 @@ class Candidates:
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             if allocation is not None and not allocation.everywhere:
-                nodes = capacity.nodes
-                allowed = frozenset(name for name in allowed if allocation.allows(nodes[name]))
-                if not allowed:
-                    reasons[f"claim {claim.key} is allocated elsewhere"] = len(nodes)
+                there = frozenset(name for name in allowed if allocation.allows(capacity.nodes[name]))
+                if len(there) < len(allowed):
+                    reasons[f"claim {claim.key} is allocated elsewhere"] = len(allowed) - len(there)
+                allowed = there
         for claim in demand.claims:
             if late := self._still_prepared.nodes(claim.uid) & allowed:
                 reasons[f"still has claim {claim.key} prepared: containers of its former pod may run"] = len(
