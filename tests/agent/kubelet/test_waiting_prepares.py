@@ -9,6 +9,7 @@ import pytest
 from apportion.errors import NotReady
 from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import one_card
+from tests.agent.nvml.nodes import Nodes
 from tests.agent.places import H100, MakeBackend
 from tests.agent.simulatednode import MakeNode
 
@@ -52,6 +53,19 @@ async def test_a_whole_card_is_refused_at_once_for_partitions_that_stay(
             whole = await node.claim(namespace, f"whole-{number}", f"gpu-{number}")
             assert "is still cut into 1g.10gb" in await node.prepared(whole)
         assert time.monotonic() - began < 60
+
+
+async def test_a_whole_card_that_does_not_answer_in_time_is_waited_for(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """A driver takes seconds to open a GPU that nobody uses, and one that is asked for a partition is waited for."""
+    gpus = make_gpus()
+    async with one_card(tmp_path, gpus.backend, patience=0.1) as node:
+        gpus.fake.hang("nvmlDeviceGetMigMode")
+        asked = asyncio.ensure_future(preparer(tmp_path, node, "gpu-0").prepare(REF))
+        assert await asyncio.wait({asked}, timeout=0.5) == (set(), {asked})
+        gpus.fake.drop_rules()
+        assert [device.device for device in await asked] == ["gpu-0"]
 
 
 async def test_all_devices_of_a_claim_have_one_deadline(tmp_path: Path, make_backend: MakeBackend) -> None:

@@ -15,7 +15,7 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, PartitionRow, Step
 from apportion.agent.wakeup import woken
 from apportion.api.partition import Partition
-from apportion.errors import HardwareError, NotReady
+from apportion.errors import HardwareError, NotReady, Silent
 
 LONGEST_WAIT = 1.0
 """Seconds after which a device is looked at again although no change was reported."""
@@ -53,11 +53,13 @@ class DeviceWaiter:
     async def _whole(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
         """Return a whole card once nothing is on it, else what is; as `_part`. Raises NotReady for what nobody is about to remove."""
         card = self._context.hardware.cards[device.card]
-        why = await self._make_whole(row, card)
-        if why:
-            return "", None, why
-        # Asked after the mode was switched: that may have given the card another device number.
-        return "", await self._card(device), ""
+        try:
+            why = await self._make_whole(row, card)
+            # Asked after the mode was switched: that may have given the card another device number.
+            return "", None if why else await self._card(device), why
+        except Silent as error:
+            # It may answer yet: a driver takes seconds to open a card that nobody uses.
+            return "", None, str(error)
 
     async def _part(self, row: ClaimRow, device: ClaimDevice) -> tuple[str, Injection | None, str]:
         """Return the UID of a partition's object, "" for none, and the partition once it is cut; else the reason why not."""
