@@ -78,3 +78,20 @@ async def test_no_step_takes_long_where_kube_scheduler_allocates_such_a_claim(un
     world.pod("p", "ours", "nics", gates=(GATE,))
     assert longest_step(cycle) < MOST_CALLS
     assert world.places().keys() == {"before"}
+
+
+async def test_a_claim_whose_search_is_given_up_is_not_shown_to_autoscalers(unanswered: Client) -> None:
+    """What no search has found out was told as a fact: no node could serve the pod even if everything were free. The search was one step of half a second."""
+    world = hard_world(3)
+    cycle = served_before(world, unanswered)
+    devices = {
+        "requests": [request("gpu", name=f"r{number}") for number in range(24)],
+        "constraints": [{"distinctAttribute": f"{GPU}/{name}"} for name in ATTRIBUTES],
+    }
+    world.see(CLAIMS, {"metadata": {"name": "c", "namespace": "team"}, "spec": {"devices": devices}})
+    world.pod("p", "c", gates=(GATE,))
+    for _ in range(3):
+        assert longest_step(cycle) < MOST_CALLS
+        world.clock.now += 12
+    assert ("c", "NotAllocated") in world.warned
+    assert "ShownToAutoscalers" not in {reason for _, reason, _ in world.messages}

@@ -2,7 +2,7 @@
 
 In: a demand, the snapshot. Out: a number that is never too small. One node of each node class is asked, with all that claims hold there, or that is reserved for the first of the queue, released for the
 moment; what layouts reserve and what was cut by hand stays taken, and sick devices stay tainted. The node has to suit the pods
-as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered
+as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say, or a search that is given up), or of more classes than are looked at, is answered
 with as many as were asked for. While the agent of a node publishes its devices anew, nobody knows what the node has.
 """
 
@@ -35,6 +35,8 @@ from apportion.scheduling.waiting import WaitingDemand
 _log = structlog.get_logger()
 MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
+STEPS = 1_000
+"""Steps of the search of a node, in one piece; nobody knows what a search that needs more would find."""
 _MOST_TRIED = 8
 """Nodes of a class among which one is looked for that can be emptied."""
 PUBLISHING = 60.0
@@ -166,9 +168,10 @@ class EmptyNodes:
         """Return how many demands like this one the free devices of a node could serve, at most; None: nobody knows."""
         state = self._snapshot.state
         one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
-        answer = allocate(state, one, terms_of(self._snapshot.managed.policy(demand.claims[0])))
+        terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+        answer = allocate(state, one, terms, steps=STEPS)
         if not isinstance(answer, Decision):
-            return 0
+            return None if answer.verdict == "budget" else 0
         least, free = least_devices(state, one), free_by_node(state, one)
         return free[name].bit_count() // least if free is not None and least else None
 
