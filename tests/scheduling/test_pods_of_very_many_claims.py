@@ -7,10 +7,11 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import MOST_CLAIMS_READ
+from apportion.scheduling.extendedresources import Template
 from tests.observedcluster import GPU, Json
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
-from tests.steps import steps
+from tests.steps import Steps, steps
 
 
 def naming(number: int, *last: str) -> Json:
@@ -91,3 +92,22 @@ async def test_many_pods_that_name_many_claims_hold_up_nobody_for_long(
             world.pod(f"p{number}", gates=(GATE,), spec=naming(count))
         longest.append(longest_step(cycle))
     assert longest[1] < longest[0] + 256 * 64 * looks
+
+
+async def test_a_pass_without_news_does_not_go_through_the_templates_of_all_pods(unanswered: Client) -> None:
+    """Two thousand pods that wait for 128 templates each took a fifth of a second in every pass."""
+    counts = []
+    for count in (10, 100):
+        world = fleet({"n1": ("h100", 8)})
+        cycle = served_before(world, unanswered)
+        entries = [
+            {"name": f"x{row}", "resourceClaimTemplateName": f"apportion-{row + 1}-gpu"} for row in range(20)
+        ]
+        for number in range(count):
+            world.pod(f"p{number}", gates=(GATE,), spec={"resourceClaims": entries})
+        for _ in range(3):
+            cycle.once()
+        with Steps(only=Template.__eq__) as counted:
+            cycle.once()
+        counts.append(counted.count)
+    assert counts[1] <= counts[0] + 200

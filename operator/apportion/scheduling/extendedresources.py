@@ -9,6 +9,7 @@ it off our devices, and a claim that somebody else made for the pod it deletes. 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -85,6 +86,8 @@ class ExtendedResources:
         """The extended resources, managed classes and existing classes that the pods were read by."""
         self._templates: dict[str, frozenset[Template]] = {}
         """By pod (UID)."""
+        self._named = Counter[Template]()
+        """By how many pods each of these is named: thousands of pods may name a hundred each."""
         self._since: dict[str, float] = {}
         """Pods (UIDs) to speak of, and when each was first seen so."""
         self._changed = Changed[str]()
@@ -94,7 +97,7 @@ class ExtendedResources:
         """Return the templates from which claims of waiting pods are to be made, and were not yet."""
         for _ in self.steps():
             pass
-        return set().union(*self._templates.values())
+        return set(self._named)
 
     def left(self) -> Iterator[LeftPod]:
         """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes."""
@@ -123,14 +126,22 @@ class ExtendedResources:
         pod, managed = self._snapshot.pods.get(uid), self._snapshot.managed
         waits = pod is not None and pod.node is None and ready(pod)
         wanted = frozenset(_templates(pod, managed)) if pod is not None and waits else frozenset()
-        if wanted:
-            self._templates[uid] = wanted
-        else:
-            self._templates.pop(uid, None)
+        self._name(uid, wanted)
         if pod is None or not is_left(pod, managed):
             self._since.pop(uid, None)
         else:
             self._since.setdefault(uid, self._clock())
+
+    def _name(self, uid: str, wanted: frozenset[Template]) -> None:
+        """Note the templates that a pod waits for."""
+        former = self._templates.pop(uid, frozenset())
+        if wanted:
+            self._templates[uid] = wanted
+        self._named.update(wanted - former)
+        for each in former - wanted:
+            self._named[each] -= 1
+            if not self._named[each]:
+                del self._named[each]
 
 
 def is_left(pod: Pod, managed: ManagedClasses) -> bool:
