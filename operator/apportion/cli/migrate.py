@@ -4,7 +4,7 @@ In: workloads, of a file or of a cluster; the cluster, live or from a file. Out:
 where it would fit now, what blocks it; as a table, JSON, or YAML to apply. Exit status: 0 all would be served, 1 something would not fit, 2 bad input.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,9 +66,7 @@ def migrate(
         snapshot, workloads = _read(file, namespace, world, kubeconfig, context)
         classes = snapshot.managed.extended_resources
         managed = {name: found for name, found in classes.items() if found in snapshot.managed.policies}
-        plans = with_own_templates(
-            [found for each in workloads if (found := plan(each, managed)) is not None]
-        )
+        plans = with_own_templates([*_plans(workloads, managed, whole=file is not None)])
         rehearsal = Rehearsal(snapshot)
         fits = [rehearsal.place(each) for each in plans]
     except ApportionError as error:
@@ -78,6 +76,20 @@ def migrate(
     {"table": _table, "json": _json, "yaml": _yaml}[output](plans, fits)
     if not all(each.served for each in fits):
         raise typer.Exit(1)
+
+
+def _plans(workloads: Iterable[Workload], classes: Mapping[str, str], *, whole: bool) -> Iterator[Plan]:
+    """Yield what workloads would ask for. One that cannot be read is left out by name, of a cluster: it is one tenant's; `whole`: raises BrokenInput."""
+    for each in workloads:
+        try:
+            found = plan(each, classes)
+        except BrokenInput as error:
+            if whole:
+                raise
+            typer.echo(f"left out: {visible(str(error))}", err=True)
+            continue
+        if found is not None:
+            yield found
 
 
 def _read(
