@@ -55,4 +55,4 @@ class Cooldown:
 
     def hangs(self, pod: str) -> bool:
         """Say whether nobody waits for the end of a pod (UID)."""
-        return self._hanging.get(pod, 0.0) > self._clock()
+        return pod in self._hanging and self._hanging[pod] > self._clock()
