@@ -5,10 +5,12 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
+from tests.steps import Steps
 
 HOST = "kubernetes.io/hostname"
 
@@ -64,3 +66,14 @@ def test_who_needs_company_keeps_its_gate_until_that_has_reserved_the_claim(need
     claim["status"]["reservedFor"] = [{"resource": "pods", "name": "b", "uid": first["metadata"]["uid"]}]
     world.see(CLAIMS, claim)
     assert {pod.name for pod in opened(gates)} == {"a", "b", "c"}
+
+
+def test_each_of_two_pods_is_asked_once_whether_it_is_the_others_company() -> None:
+    """However long the chain is in which one needs the next."""
+    world, count = cluster(), 41
+    numbers = [each * 16 % count for each in range(count)]
+    pods = [world.pod_value(comes(world, f"p{each}", f"a{each}", f"a{each + 1}")) for each in numbers]
+    with Steps(only=is_company) as counted:
+        ordered = in_order(pods)
+    assert [pod.name for pod in ordered] == [f"p{each}" for each in reversed(range(count))]
+    assert counted.count <= count * count

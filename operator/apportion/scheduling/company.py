@@ -5,6 +5,7 @@ is on a node is company for those that match it with all of their terms; among e
 """
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from apportion.dra.pod import Pod
 
@@ -27,14 +28,22 @@ def in_order(pods: Sequence[Pod]) -> Sequence[Pod]:
     kinds: dict[object, list[Pod]] = {}
     for pod in pods:
         kinds.setdefault(kind_of(pod), []).append(pod)
-    left, ordered = list(kinds.values()), list[Pod]()
+    rows, ordered = list(kinds.values()), list[Pod]()
+    awaited = [
+        {at for at, other in enumerate(rows) if other is not row and is_company(other[0], row[0])}
+        if row[0].relations.affinity
+        else set[int]()
+        for row in rows
+    ]
+    left = dict.fromkeys(range(len(rows)))
+    free = [at for at in left if not awaited[at]]
     while left:
-        free = (
-            each
-            for each in left
-            if not any(is_company(other[0], each[0]) for other in left if other is not each)
-        )
-        found = next(free, left[0])
-        left.remove(found)
-        ordered += found
+        found = heappop(free) if free else next(iter(left))
+        del left[found]
+        ordered += rows[found]
+        for at in left:
+            if found in awaited[at]:
+                awaited[at].remove(found)
+                if not awaited[at]:
+                    heappush(free, at)
     return ordered
