@@ -7,6 +7,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.gates import Gates
+from apportion.scheduling.waiting import MOST_PODS
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet
@@ -77,3 +78,19 @@ def test_each_of_two_pods_is_asked_once_whether_it_is_the_others_company() -> No
         ordered = in_order(pods)
     assert [pod.name for pod in ordered] == [f"p{each}" for each in reversed(range(count))]
     assert counted.count <= count * count
+
+
+@pytest.mark.parametrize(("count", "gates"), [(40, 1), (MOST_PODS + 10, MOST_PODS + 10)])
+def test_of_more_pods_than_can_reserve_a_claim_none_waits_for_anothers_company(
+    count: int, gates: int
+) -> None:
+    """Each of them needs the next one's, and each pair of them would be looked at."""
+    world = cluster()
+    for number in range(count):
+        comes(world, f"p{number}", f"a{number}", f"a{number + 1}" if number < count - 1 else "")
+    claim = world.seen[CLAIMS, "team", "c"]
+    world.allocate(claim, "n1", "gpu-0")
+    with Steps(only=is_company) as counted:
+        found = opened(Gates(world.snapshot))
+    assert len(found) == gates
+    assert counted.count <= 3 * 40 * 40

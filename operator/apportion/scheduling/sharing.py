@@ -19,7 +19,7 @@ from apportion.dra.podrelations import PodRelations
 from apportion.scheduling.company import in_order, is_company
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import MOST_PODS, WaitingDemand
 
 _MOST_KINDS = 8
 """Kinds of pods of which one is asked about alone."""
@@ -149,10 +149,10 @@ class ShutOut:
         return False
 
     def _awaits_company(self, pod: Pod, claim: Claim) -> bool:
-        """Say whether a pod needs the company of one that names the claim, too, and can be bound before it."""
+        """Say whether a pod needs the company of one that names the claim, too, and can be bound before it; of more pods than can reserve a claim nobody looks."""
         if claim.uid not in self._ordered:
             live = [each for each in self._live(claim) if not {*each.gates} - {GATE}]
-            self._ordered[claim.uid] = in_order(live)
+            self._ordered[claim.uid] = in_order(live) if len(live) <= MOST_PODS else ()
         before = takewhile(lambda each: each.uid != pod.uid, self._ordered[claim.uid])
         return any(is_company(other, pod) for other in before)
 
