@@ -250,11 +250,16 @@ class GroupDecider:
         snapshot, writes = self._decider.snapshot, self._decider.writes
         if not group.pod_group.flaw and group.served >= group.pod_group.least:
             return
+        looked = set[str]()
+        """Claims (UIDs): all pods may name one, each of which is looked at then."""
         for pod in group.pod_group.pods:
             if GATE not in pod.gates or writes.ungating(pod.uid):
                 continue
             for claim in snapshot.named_claims(pod):
-                if claim is not None and self._is_unused(claim):
+                if claim is None or claim.uid in looked:
+                    continue
+                looked.add(claim.uid)
+                if self._is_unused(claim):
                     writes.clear(claim, f"group {group.pod_group.key} cannot have all that it needs", "group")
 
     def _is_unused(self, claim: Claim) -> bool:
