@@ -1,6 +1,6 @@
 """A claim that thousands of pods name, each with others: its changes are cheap to observe, and nobody misses one."""
 
-from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.observedcluster import ObservedCluster, request
 from tests.steps import Steps, steps
@@ -57,3 +57,14 @@ def test_it_is_done_in_steps() -> None:
             most = max(most, counted.count)
         longest.append(most)
     assert longest[1] < 20_000
+
+
+def test_a_replica_that_makes_no_pass_keeps_no_pods_that_are_gone() -> None:
+    """One that stands by, for months."""
+    world, _ = waiting(1_500)
+    for raw in [raw for (kind, _, _), raw in world.seen.items() if kind is PODS]:
+        world.gone(PODS, raw)
+    before = world.snapshot.changes.claims.end
+    for _ in world.snapshot.changes.steps():
+        pass
+    assert world.snapshot.changes.claims.end == before

@@ -49,6 +49,7 @@ class Changes:
         """Note that a pod changed, from one version to another."""
         self.pods.add(uid, most=most_changes(len(self._pods)))
         self.bindings.note(uid, *versions)
+        self._left.pop(uid, None)
         former = None
         for pod in versions:
             if pod is not None and pod.claims != former:
