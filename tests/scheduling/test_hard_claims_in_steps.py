@@ -32,20 +32,23 @@ def hard_world(nodes: int) -> ObservedCluster:
     return world
 
 
+def hard_claim(world: ObservedCluster, number: int, count: int, *selectors: str) -> None:
+    """Let a pod wait for so many devices that differ pairwise in all attributes; `selectors`: of the first."""
+    rows = [request("gpu", name=f"r{row}") for row in range(count)]
+    rows[0]["exactly"]["selectors"] = [{"cel": {"expression": text}} for text in selectors]
+    constraints = [{"distinctAttribute": f"{GPU}/{name}"} for name in ATTRIBUTES]
+    devices = {"requests": rows, "constraints": constraints}
+    world.see(CLAIMS, {"metadata": {"name": f"c{number}", "namespace": "team"}, "spec": {"devices": devices}})
+    world.pod(f"p{number}", f"c{number}", gates=(GATE,))
+
+
 @pytest.mark.parametrize("pods", [1, 2], ids=["one pod", "planned together"])
 async def test_no_step_of_a_pass_takes_long(unanswered: Client, pods: int) -> None:
     """Devices that differ pairwise in three attributes: a claim of one tenant held all others for seconds."""
     world = hard_world(3)
     cycle = served_before(world, unanswered)
     for pod in range(pods):
-        devices = {
-            "requests": [request("gpu", name=f"r{number}") for number in range(24)],
-            "constraints": [{"distinctAttribute": f"{GPU}/{name}"} for name in ATTRIBUTES],
-        }
-        world.see(
-            CLAIMS, {"metadata": {"name": f"c{pod}", "namespace": "team"}, "spec": {"devices": devices}}
-        )
-        world.pod(f"p{pod}", f"c{pod}", gates=(GATE,))
+        hard_claim(world, pod, 24)
     assert longest_step(cycle) < MOST_CALLS
     assert world.places().keys() == {"before"}
     [text] = {text for name, reason, text in world.messages if (name, reason) == ("c0", "NotAllocated")}
@@ -95,3 +98,15 @@ async def test_a_claim_whose_search_is_given_up_is_not_shown_to_autoscalers(unan
         world.clock.now += 12
     assert ("c", "NotAllocated") in world.warned
     assert "ShownToAutoscalers" not in {reason for _, reason, _ in world.messages}
+
+
+async def test_no_step_takes_long_where_devices_are_reserved_for_such_claims(unanswered: Client) -> None:
+    """A plan of a reservation asks about each node as it will be, which takes a search each time."""
+    world = hard_world(4)
+    for node in range(4):
+        world.allocate(world.claim(f"kept{node}"), f"n{node}", "d5")
+        world.pod(f"stuck{node}", f"kept{node}")
+    cycle = served_before(world, unanswered)
+    for number in range(8):
+        hard_claim(world, number, 21 + number % 4, *([f"{number} > 0"] if number >= 4 else ()))
+    assert longest_step(cycle) < MOST_CALLS

@@ -27,7 +27,7 @@ class NodeAnswers:
     def __init__(self, most: float = AT_ONCE, *, keeps: bool = True) -> None:
         """`most`: questions in the first attempt. `keeps`: whether answers are kept; if not, everything is found out whenever it comes up."""
         self._most = self._left = most
-        self._keeps = keeps
+        self.keeps = keeps
         self._answers: dict[str, dict[object, Any]] = {}
         """By node and by what was asked."""
 
@@ -42,7 +42,7 @@ class NodeAnswers:
 
         `cost`: how much time it took, in questions to the allocator.
         """
-        if not self._keeps:
+        if not self.keeps:
             return answer()
         known = self._answers.setdefault(node, {})
         if asked not in known:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
-from apportion.allocator.allocate import decide
+from apportion.allocator.allocate import catching_up, decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import freed, least_devices, matching
 from apportion.allocator.future import Ending, Future
 from apportion.allocator.gang.members import Member
-from apportion.allocator.nodeanswers import COUNTED, NodeAnswers
+from apportion.allocator.nodeanswers import COUNTED, NodeAnswers, Unfinished
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -223,8 +223,12 @@ class _Planning:
 
     def _ask(self, number: int, node: str, ended: int) -> Decision | None:
         self.future.move(node, ended)
-        demand = self.demands.of(number, node)
-        found = decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
+        demand, terms = self.demands.of(number, node), self.members[number].terms
+        if self.answers.keeps and any(
+            catching_up(self.state, demand, terms, prefer=self.prefer, supposed=True)
+        ):
+            raise Unfinished  # a slice of a search was done, which goes on in the next attempt
+        found = decide(self.state, demand, terms, prefer=self.prefer)
         if found is None and self.wide and node not in self.on_node:
             self.future.move(node, 0)  # on others nothing of it has ended
         return found
