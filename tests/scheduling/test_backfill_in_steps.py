@@ -6,7 +6,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.runtime import MAX_RUNTIME
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.reservations import REPLANNED
+from apportion.scheduling.backfill.reservations import REPLANNED, Reservations
 from apportion.scheduling.pace import AT_ONCE as PACE
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
@@ -87,3 +87,23 @@ async def test_half_a_minute_later_only_the_reserved_node_is_asked_about(unanswe
         made.passes()
     assert asked.count <= 2
     assert made.reserved.keys() == reserved.keys()
+
+
+async def test_whether_there_is_a_place_for_one_of_those_that_wait_is_asked_in_steps(
+    unanswered: Client,
+) -> None:
+    """All places are taken, and thousands wait that all ask for something else: 0.1 s at once for 10,000 of them, in each pass."""
+    made = Reserving(unanswered, {"n1": 2}, mostReserved=1)
+    made.starts("old")
+    made.comes("head", 2, priority=1)
+    for _ in range(2):
+        made.passes()
+    assert made.reserved.keys() == {"head"}
+    for number in range(3 * PACE):
+        made.comes(f"p{number}", wanted=[request("gpu", name=f"r{number}", count=2)])
+    made.passes()
+    with Steps(Reservations._has_slot) as asked:
+        made.cycle.once()
+    assert asked.count >= 3 * PACE
+    assert longest_step(made.cycle, Reservations._has_slot) <= PACE
+    assert made.reserved.keys() == {"head"}

@@ -25,6 +25,7 @@ from apportion.scheduling.backfill.reservation import Compared, Reservation, is_
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -132,8 +133,13 @@ class Reservations(ReservedDevices):
         found = {key_of(each): each for each in waiting} | {
             key: each.head for key, each in self._reserved.items()
         }
-        # Looking at who may have one takes longer than this.
-        if not any(self._is_due(key, began) and self._has_slot(each) for key, each in found.items()):
+        pace = Pace()
+        for key, waits in found.items():
+            if pace.rests():
+                yield
+            if self._is_due(key, began) and self._has_slot(waits):
+                break  # looking at who may have one takes longer than this
+        else:
             return []
         self.nodes.follow()
         planned = {key: each.planned for key, each in self._reserved.items()}
