@@ -4,7 +4,7 @@ In: questions about a node, nodes that changed. Out: answers, each found out onc
 asked at once. The plan is then given up, and begun anew by these answers once others have run: between two attempts the state is as it was.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
@@ -27,7 +27,7 @@ class NodeAnswers:
     def __init__(self, most: float = AT_ONCE, *, keeps: bool = True) -> None:
         """`most`: questions in the first attempt. `keeps`: whether answers are kept; if not, everything is found out whenever it comes up."""
         self._most = self._left = most
-        self.keeps = keeps
+        self._keeps = keeps
         self._answers: dict[str, dict[object, Any]] = {}
         """By node and by what was asked."""
 
@@ -42,7 +42,7 @@ class NodeAnswers:
 
         `cost`: how much time it took, in questions to the allocator.
         """
-        if not self.keeps:
+        if not self._keeps:
             return answer()
         known = self._answers.setdefault(node, {})
         if asked not in known:
@@ -52,6 +52,14 @@ class NodeAnswers:
             self._left -= cost(known[asked])
         found: Answer = known[asked]
         return found
+
+    def search(self, steps: Iterable[bool]) -> None:
+        """Make searches that an answer needs, where answers are kept; raises Unfinished after a slice of one that takes long, which goes on in the next attempt.
+
+        `steps` say whether a search goes on.
+        """
+        if self._keeps and any(steps):
+            raise Unfinished
 
     def begin(self, changed: Collection[str] | None) -> None:
         """Begin another attempt, after these nodes changed; None: any may have. So that a plan ends where they always do, that one may ask twice as much."""

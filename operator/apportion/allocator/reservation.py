@@ -18,7 +18,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import freed, least_devices, matching
 from apportion.allocator.future import Ending, Future
 from apportion.allocator.gang.members import Member
-from apportion.allocator.nodeanswers import COUNTED, NodeAnswers, Unfinished
+from apportion.allocator.nodeanswers import COUNTED, NodeAnswers
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -117,9 +117,8 @@ def plan_reservation(
                 missing -= member.pods
         if missing > 0:
             return None
-        starts = [place.at for place in plan.places]
-        moments = [at for at in starts if at is not None]
-        return ReservationPlan(tuple(plan.places), max(moments) if len(moments) == len(starts) else None)
+        latest = max(math.inf if place.at is None else place.at for place in plan.places)
+        return ReservationPlan(tuple(plan.places), latest if latest < math.inf else None)
 
 
 _Row: TypeAlias = tuple[float, int, str, int, bool]
@@ -224,10 +223,7 @@ class _Planning:
     def _ask(self, number: int, node: str, ended: int) -> Decision | None:
         self.future.move(node, ended)
         demand, terms = self.demands.of(number, node), self.members[number].terms
-        if self.answers.keeps and any(
-            catching_up(self.state, demand, terms, prefer=self.prefer, supposed=True)
-        ):
-            raise Unfinished  # a slice of a search was done, which goes on in the next attempt
+        self.answers.search(catching_up(self.state, demand, terms, prefer=self.prefer, supposed=True))
         found = decide(self.state, demand, terms, prefer=self.prefer)
         if found is None and self.wide and node not in self.on_node:
             self.future.move(node, 0)  # on others nothing of it has ended

@@ -14,6 +14,7 @@ from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.extendedresources import as_claim, backed
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import is_allocated
 
 
@@ -52,8 +53,10 @@ def foreign_claims_on(
 
 def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot) -> Iterator[None]:
     """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run."""
-    state = snapshot.state
+    state, pace = snapshot.state, Pace()
     for pod in pods:
+        if pace.rests(max(1, len(pod.claims))):
+            yield
         for claims, _ in foreign_claims_on(pod, frozenset(known), known, snapshot):
             asked = Demand(claims)
             try:

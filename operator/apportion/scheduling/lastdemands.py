@@ -79,7 +79,10 @@ class LastDemands:
         if not (yield from decider.candidates.ahead(pods)):
             decider.planner.begin()
             return
-        yield from capacity.fitting_ahead(unplaced(demand, self._snapshot) for demand in last)
+        large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE}
+        yield from capacity.fitting_ahead(
+            unplaced(demand, self._snapshot) for demand in last if demand.key not in large
+        )
         current = [demand for demand in last if is_current(demand, self._snapshot)]
         current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
         # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
@@ -91,7 +94,6 @@ class LastDemands:
         shut = {
             each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
         }
-        large = {each.key for each in current if max(len(each.pods), len(each.claims)) > LARGE}
         yield from decider.planner.plan(
             current,
             capacity,
