@@ -214,6 +214,7 @@ def _foreign(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) ->
 
 
 def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[PartitionPlace]:
-    """Return where a partition of ours should be and is not."""
-    there = {found.place for found in live}
-    return frozenset(row.place for row in rows.values() if row.step is Step.READY and row.place not in there)
+    """Return where a partition of ours should be and is not, or only half of it is."""
+    there = {found.place: found for found in live}
+    ready = (row for row in rows.values() if row.step is Step.READY)
+    return frozenset(row.place for row in ready if row.place not in there or row.is_half(there[row.place]))

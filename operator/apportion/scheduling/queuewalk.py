@@ -54,9 +54,7 @@ class QueueWalk:
         """`pressing` says whether something changed, so that another pass should begin soon; `before` is done before anybody is decided."""
         self._snapshot, self._pressing, self._before = snapshot, pressing, before
         self._partitions, self._recorder = partitions, recorder
-        self._decider = decider
-        self._group_decider = group_decider
-        self._preparing = preparing
+        self._decider, self._group_decider, self._preparing = decider, group_decider, preparing
         self._readiness = ReadinessCheck(decider, group_decider, preparing, recorder)
         self._last = LastDemands(snapshot, decider, self._readiness, clock)
         self._heads = HeadReservation(snapshot, decider, preparing)
@@ -202,6 +200,8 @@ class QueueWalk:
         for other in self._precedence.timed(others):
             self._decider.planner.begin()
             yield from self._ask(other, turns, capacity)
+            if self._group_decider.is_begun(other):
+                turns.go_on(other)
             if self.granted > granted:
                 return True
         return False

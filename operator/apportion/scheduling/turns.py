@@ -6,7 +6,7 @@ places that they get by this, the oldest first. Those of a cohort of quotas shar
 one has its turn only if the one before it was not refused for that shape.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -73,8 +73,8 @@ class Turns:
         self._added = 0
         self._left = 0
         """How many are to come, those behind others included."""
-        self._groups = 0
-        """How many of them are not demands."""
+        self._groups = Counter[str]()
+        """Those of them that are not demands, by key."""
         self._last: deque[WaitingDemand] | None = None
         self._is_drained = False
         """Whether `last` has returned what was left."""
@@ -100,7 +100,13 @@ class Turns:
         """Add one; those added as `later` come after all others. Groups without a waiting demand are the last."""
         self._put(queued, later=later)
         self._left += 1
-        self._groups += not isinstance(queued, WaitingDemand)
+        if not isinstance(queued, WaitingDemand):
+            self._groups[key_of(queued)] += 1
+
+    def go_on(self, group: Queued) -> None:
+        """Let a group come after all others, if it is not to come in any case: the decision about it has begun, for whose end others wait."""
+        if key_of(group) not in self._groups:
+            self.add(group, later=True)
 
     def add_alike(self, demands: Sequence[WaitingDemand], *, later: bool = False) -> None:
         """Add demands that were refused for one shape, in their order: the first has its turn, the others come behind it."""
@@ -128,7 +134,10 @@ class Turns:
         if self._last:
             return self._last.popleft()
         queued = self._pop()
-        self._groups -= not isinstance(queued, WaitingDemand)
+        if not isinstance(queued, WaitingDemand):
+            self._groups.subtract((key_of(queued),))
+            if not self._groups[key_of(queued)]:
+                del self._groups[key_of(queued)]
         return queued
 
     def settle(self, queued: Queued, *, refused: bool) -> WaitingDemand | None:
