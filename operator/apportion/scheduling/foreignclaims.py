@@ -39,6 +39,8 @@ def foreign_claims_on(
     For an extended resource it does so where no device plugin offers it. `known`: the nodes by name.
     """
     claims, resources = foreign_claims(pod, snapshot), backed(pod, snapshot.managed)
+    if not claims and not resources:
+        return
     by_resources: dict[tuple[str, ...], set[str]] = {}
     for name in allowed if resources else ():
         there = tuple(each for each in resources if is_allocated(each, known[name], resources))
@@ -53,11 +55,11 @@ def foreign_claims_on(
 
 def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot) -> Iterator[None]:
     """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run."""
-    state, pace = snapshot.state, Pace()
+    state, pace, nodes = snapshot.state, Pace(), frozenset(known)
     for pod in pods:
-        if pace.rests(max(1, len(pod.claims))):
+        if pace.rests(len(pod.claims) or 1):
             yield
-        for claims, _ in foreign_claims_on(pod, frozenset(known), known, snapshot):
+        for claims, _ in foreign_claims_on(pod, nodes, known, snapshot):
             asked = Demand(claims)
             try:
                 for _ in catching_up(state, asked, DEFAULT_TERMS):

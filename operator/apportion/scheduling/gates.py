@@ -86,7 +86,7 @@ class Gates:
         opened, pace = list[Pod](), Pace(AT_ONCE)
         self.taken, self.uncut, self.unprotected, self.awaited = [], {}, {}, {}
         for pod in snapshot.pods_of(self._allocated):
-            if pace.rests(max(1, len(pod.claims))):
+            if pace.rests(len(pod.claims) or 1):
                 yield
             if ungating(pod.uid):
                 continue

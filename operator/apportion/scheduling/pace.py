@@ -44,11 +44,12 @@ class Changed(Generic[K]):
         `look` returns how much was looked at, if that differs from one to the other.
         """
         self._left.update(dict.fromkeys(more))
-        pace, looked = Pace(), 1
+        looked = 0
         for key in tuple(self._left):
-            if pace.rests(looked):
+            if looked >= AT_ONCE:
+                looked = 0
                 yield
             self._left.pop(key, None)
-            looked = max(1, look(key) or 0)
+            looked += look(key) or 1
         if not self._left:
             self._left = {}

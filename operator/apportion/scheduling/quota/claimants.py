@@ -57,7 +57,9 @@ class Claimants:
         self, groups: Iterable[WaitingGroup], skips: Callable[[str], bool], *, shares: bool
     ) -> Iterator[None]:
         """Note the groups that wait, but for those that `skips` names (by `namespace/name`): nothing changed of them. As `steps` yields where others may run."""
-        found = {group.pod_group.key: group for group in groups}
+        # Without quotas nobody borrows.
+        counted = groups if self._snapshot.quota_index.quotas else ()
+        found = {group.pod_group.key: group for group in counted}
         for name, former in tuple(self._groups.items()):
             if found.get(name) is not former and (name in found or not skips(name)):
                 del self._groups[name]
