@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ from tests.observedcluster import ObservedCluster, request
 
 app = typer.Typer()
 app.command()(top)
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A shell that runs tests in the background ignores interrupts, and so would what they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_without_a_terminal_it_is_one_picture_at_80_columns(tmp_path: Path) -> None:
