@@ -78,7 +78,8 @@ async def test_a_claim_keeps_a_function_that_gets_a_guid(
         node.options = replace(node.options, backend="rdma", host_root=host.root)
 
         async def published() -> object:
-            return (await node.devices(RDMA))[FUNCTION]["attributes"].get("uuid")
+            found = (await node.devices(RDMA)).get(FUNCTION)  # the agent prepares before it has published
+            return found["attributes"].get("uuid") if found is not None else None
 
         async with node.agent():
             claim = await node.claim(namespace, "runs", FUNCTION, driver=RDMA)
