@@ -1,16 +1,14 @@
 """`apportion why pod` of a pod whose claims have their devices, and that waits behind its gate all the same: it is not called served."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from apportion.__main__ import app
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS, POLICIES
+from tests.cli.whyasked import events, why
 from tests.cli.worlds import Cluster, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU, request
@@ -19,22 +17,6 @@ __all__ = ["unanswered"]
 
 Json = dict[str, Any]
 HALF = "gpu-0-mig-3g40gb-9-4"
-
-
-def why(tmp_path: Path, cluster: Cluster, name: str) -> Json:
-    path = str(cluster.write(tmp_path / "w"))
-    result = CliRunner().invoke(app, ["why", "pod", f"team/{name}", "--world", path, "-o", "json"])
-    found: Json = json.loads(result.stdout)
-    assert result.exit_code == (0 if found["served"] else 1)
-    return found
-
-
-def events(cluster: Cluster, client: Client, name: str) -> list[tuple[str, str]]:
-    """Return reason and text of the operator's Events about objects of a name, after two passes."""
-    cycle = cluster.cycle(client)
-    cycle.once()
-    cycle.once()
-    return list(dict.fromkeys((reason, text) for about, reason, text in cluster.messages if about == name))
 
 
 def network(cluster: Cluster) -> None:
@@ -73,7 +55,7 @@ async def test_the_reason_is_that_of_the_operators_event(
     cluster = two_cards()
     make(cluster)
     cluster.pod("waits", "c", gates=[GATE])
-    found = why(tmp_path, cluster, "waits")
+    found = why(tmp_path, cluster, "pod", "waits")
     assert found["reason"] == reason
     assert (found["reason"], found["message"]) in events(cluster, unanswered, "waits")
 
@@ -86,7 +68,7 @@ def test_a_partition_that_is_not_cut_yet_is_named(tmp_path: Path, phase: str) ->
     cluster.pod("waits", "c", gates=[GATE])
     if phase:
         cluster.see(PARTITIONS, partition(phase))
-    found = why(tmp_path, cluster, "waits")
+    found = why(tmp_path, cluster, "pod", "waits")
     assert found["reason"] == "NotReady"
     said = (
         f"Partition n2-{HALF} is {phase}"
@@ -104,7 +86,7 @@ def test_one_of_a_group_waits_for_the_others(tmp_path: Path) -> None:
     raw["metadata"]["labels"] = {"apportion.dev/pod-group": "g"}
     raw["metadata"]["annotations"] = {"apportion.dev/pod-group-min-count": "2"}
     cluster.see(PODS, raw)
-    found = why(tmp_path, cluster, "waits")
+    found = why(tmp_path, cluster, "pod", "waits")
     assert found["reason"] == "NotReady"
     assert found["message"] == (
         "it has its devices, and group team/g waits until 2 of its pods can start together"
@@ -117,10 +99,10 @@ def test_a_pod_whose_gate_is_about_to_go_is_served(tmp_path: Path) -> None:
     cluster.allocate(cluster.claim("c", profile_request("3g.40gb")), "n2", HALF)
     cluster.see(PARTITIONS, partition("Ready"))
     cluster.pod("soon", "c", gates=[GATE])
-    assert why(tmp_path, cluster, "soon")["served"] is True
+    assert why(tmp_path, cluster, "pod", "soon")["served"] is True
     cluster.allocate(cluster.claim("d", profile_request("3g.40gb")), "n2", "gpu-0-mig-3g40gb-9-0")
     cluster.pod("open", "d")
-    assert why(tmp_path, cluster, "open")["served"] is True
+    assert why(tmp_path, cluster, "pod", "open")["served"] is True
 
 
 def partition(phase: str) -> Json:

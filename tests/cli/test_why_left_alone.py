@@ -1,15 +1,13 @@
 """`apportion why` of what neither apportion nor kube-scheduler serves: it says what the operator's Event says, in its words."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from apportion.__main__ import app
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, NODES
+from tests.cli.whyasked import events, why
 from tests.cli.worlds import Cluster
 from tests.clients import unanswered
 from tests.observedcluster import GPU, request
@@ -43,23 +41,6 @@ def extended(cluster: Cluster, name: str, *claims: str, **spec: Any) -> None:
     cluster.pod(name, *claims, spec={"containers": containers, **spec})
 
 
-def why(tmp_path: Path, cluster: Cluster, what: str, name: str) -> Json:
-    path = str(cluster.write(tmp_path / "w"))
-    result = CliRunner().invoke(app, ["why", what, f"team/{name}", "--world", path, "-o", "json"])
-    found: Json = json.loads(result.stdout)
-    assert result.exit_code == (0 if found["served"] else 1)
-    return found
-
-
-def events(cluster: Cluster, client: Client, name: str) -> list[tuple[str, str]]:
-    """Return reason and text of the operator's Events about objects of a name."""
-    cycle = cluster.cycle(client)
-    cycle.once()
-    cluster.clock.now += PATIENCE
-    cycle.once()
-    return list(dict.fromkeys((reason, text) for about, reason, text in cluster.messages if about == name))
-
-
 @pytest.mark.parametrize("plugins", ["", "8"])
 async def test_a_pod_that_asks_for_an_extended_resource_of_ours_is_not_left_to_kube_scheduler(
     tmp_path: Path, unanswered: Client, plugins: str
@@ -72,7 +53,7 @@ async def test_a_pod_that_asks_for_an_extended_resource_of_ours_is_not_left_to_k
     extended(cluster, "p")
     found = why(tmp_path, cluster, "pod", "p")
     assert found["reason"] == "ExtendedResource"
-    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "p")
+    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "p", apart=PATIENCE)
 
 
 async def test_so_is_one_whose_claims_have_their_devices(tmp_path: Path, unanswered: Client) -> None:
@@ -81,7 +62,7 @@ async def test_so_is_one_whose_claims_have_their_devices(tmp_path: Path, unanswe
     cluster.allocate(cluster.claim("c", request("gpu")), "n1", "gpu-0")
     extended(cluster, "p", "c")
     found = why(tmp_path, cluster, "pod", "p")
-    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "p")
+    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "p", apart=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -107,4 +88,4 @@ async def test_a_claim_of_a_class_that_nobody_manages_and_that_selects_guarded_d
     cluster.wait_for("c", request("own"))
     found = why(tmp_path, cluster, what, "c")
     assert found["reason"] == "UnmanagedClass"
-    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "c")
+    assert [(found["reason"], found["message"])] == events(cluster, unanswered, "c", apart=PATIENCE)
