@@ -80,6 +80,16 @@ class WaitingGroup:
         return max(1, self.pod_group.least - self.served)
 
     @property
+    def first_enough(self) -> tuple[WaitingDemand, ...]:
+        """The first of its demands that are enough of its pods; nothing where all of them are not."""
+        found, missing = list[WaitingDemand](), self.enough
+        for demand, pods in self.pods_by_demand:
+            if missing > 0:
+                found.append(demand)
+                missing -= pods
+        return tuple(found) if missing <= 0 else ()
+
+    @property
     def more(self) -> int | None:
         """How many pods more may get their devices now; None: all."""
         most = self.pod_group.most

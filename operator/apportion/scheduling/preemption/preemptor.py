@@ -75,15 +75,10 @@ def of_group(group: WaitingGroup) -> Preemptor | None:
         return None
     if len({pod.priority for pod in (*state.pods, *group.pods)}) != 1:
         return None
-    members: list[WaitingDemand] = []
-    missing = group.enough
-    for demand, pods in group.pods_by_demand:
-        if missing > 0:
-            members.append(demand)
-            missing -= pods
-    if missing > 0 or len(members) > MOST_MEMBERS:
+    members = group.first_enough
+    if not members or len(members) > MOST_MEMBERS:
         return None
-    return Preemptor(_joined(members), tuple(members), group)
+    return Preemptor(_joined(members), members, group)
 
 
 def current_group(members: Sequence[WaitingDemand], snapshot: Snapshot) -> WaitingGroup | None:

@@ -67,7 +67,7 @@ class Claimants:
         for name, group in found.items():
             if name not in self._groups:
                 self._groups[name] = group
-                if (demands := enough_of(group)) is not None:
+                if group.whole and group.more != 0 and (demands := group.first_enough):
                     self._put(group.key, demands)
         yield from self.steps(shares=shares)
 
@@ -132,16 +132,3 @@ class Claimants:
         if other is None or other is use or other.quota.spec.cohort != use.quota.spec.cohort:
             return None
         return other
-
-
-def enough_of(group: WaitingGroup) -> Demands | None:
-    """Return the first demands of a group that are enough of its pods; None: pods are missing, or no more of them may have devices now."""
-    if not group.whole or group.more == 0:
-        return None
-    found: list[WaitingDemand] = []
-    missing = group.enough
-    for demand, pods in group.pods_by_demand:
-        if missing > 0:
-            found.append(demand)
-            missing -= pods
-    return tuple(found) or None
