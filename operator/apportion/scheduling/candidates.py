@@ -19,8 +19,7 @@ from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.extendedresources import backed
-from apportion.scheduling.foreignclaims import foreign_ahead, foreign_claims, foreign_claims_on
+from apportion.scheduling.foreignclaims import foreign_ahead, foreign_claims_on, has_foreign
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
@@ -209,11 +208,7 @@ class Candidates:
 
     def _is_conditioned(self, pod: Pod) -> bool:
         """Say whether other claims or neighbours may rule a node out for this pod."""
-        return bool(
-            foreign_claims(pod, self._snapshot)
-            or backed(pod, self._snapshot.managed)
-            or self.neighbours.rules_out(pod)
-        )
+        return has_foreign(pod, self._snapshot) or self.neighbours.rules_out(pod)
 
     def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...]:
         """Return what the pod's volumes ask of nodes."""

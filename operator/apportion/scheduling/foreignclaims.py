@@ -31,6 +31,11 @@ def foreign_claims(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
     )
 
 
+def has_foreign(pod: Pod, snapshot: Snapshot) -> bool:
+    """Say whether kube-scheduler allocates anything for a pod."""
+    return bool(foreign_claims(pod, snapshot) or backed(pod, snapshot.managed))
+
+
 def foreign_claims_on(
     pod: Pod, allowed: frozenset[str], known: Mapping[str, Node], snapshot: Snapshot
 ) -> Iterator[tuple[tuple[Claim, ...], frozenset[str]]]:
@@ -55,11 +60,13 @@ def foreign_claims_on(
 
 def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot) -> Iterator[None]:
     """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run."""
-    state, pace, nodes = snapshot.state, Pace(), frozenset(known)
+    state, pace = snapshot.state, Pace()
     for pod in pods:
         if pace.rests(len(pod.claims) or 1):
             yield
-        for claims, _ in foreign_claims_on(pod, nodes, known, snapshot):
+        if not has_foreign(pod, snapshot):
+            continue  # as most: all nodes would be gone through for nothing
+        for claims, _ in foreign_claims_on(pod, frozenset(known), known, snapshot):
             asked = Demand(claims)
             try:
                 for _ in catching_up(state, asked, DEFAULT_TERMS):

@@ -33,8 +33,8 @@ class Neighbours:
     def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
         """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""
         pace, asked = Pace(), dict[Matched, None]()
-        # Pods of one template share what was read of it; the same is asked about each.
-        alike = {(pod.namespace, id(pod.labels), id(pod.relations), pod.volumes): pod for pod in pods}
+        # The same is asked about each pod of a template; they share what was read of its labels.
+        alike = {(pod.namespace, id(pod.labels), pod.relations, pod.volumes): pod for pod in pods}
         for pod in alike.values():
             if pace.rests():
                 yield
