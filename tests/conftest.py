@@ -12,6 +12,7 @@ from rich.console import Console
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from apportion import metrics
 from testbed.backup import ETCDUTL
 from testbed.binaries import Binaries, provide
 from testbed.certificates import Authority
@@ -258,3 +259,18 @@ def _logs_as_before() -> Iterator[None]:
     before = structlog.get_config()
     yield
     structlog.configure(**before)
+
+
+@pytest.fixture(autouse=True)
+def _no_step_left_out(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in whose passes a step broke down and was left out, unless it is about that (ADR 46)."""
+    before = _left_out()
+    yield
+    if request.node.get_closest_marker("leaves_out_steps") is None:
+        assert _left_out() == before, "a step of a pass broke down; see the log's step.defect"
+
+
+def _left_out() -> dict[str, float]:
+    """Return how often each optional step of passes was left out in this process."""
+    [found] = metrics.DEFECTIVE_STEPS.collect()
+    return {each.labels["step"]: each.value for each in found.samples}

@@ -48,6 +48,9 @@ CYCLE_SECONDS = Passes(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
 DECISIONS = Counter("apportion_decisions", "Decisions about demands.", ["verdict"])
+DEFECTIVE_STEPS = Counter(
+    "apportion_defective_steps", "Steps of passes that were left out, by a defect of apportion.", ["step"]
+)
 ALLOCATIONS = Counter("apportion_allocations", "Written allocations.", ["result"])
 ALLOCATION_SECONDS = Histogram(
     "apportion_allocation_seconds",
@@ -125,6 +128,7 @@ KNOWN: Final[tuple[tuple[Counter, tuple[str, ...]], ...]] = (
             *("quota", "costly", "broken", "defect", "as before"),
         ),
     ),
+    (DEFECTIVE_STEPS, ("reports", "preemption", "autoscaling", "tidying", "ahead")),
     (ALLOCATIONS, ("written", "overtaken", "not leading", "unanswered", "failed")),
     (GIVE_BACKS, ("unwanted", "stalled", "failed cut", "untied", "group", "overlap")),
     (PREEMPTIONS, ("served", "in vain")),

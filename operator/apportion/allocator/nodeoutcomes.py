@@ -3,7 +3,7 @@
 In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by observable key are kept in the ranking.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 from apportion.allocator.demand import Demand
@@ -255,7 +255,7 @@ def _outcome(
 
 def precompute(
     state: State, *, many: int = MANY_CHANGES, stops: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome.
 
     Yields after each, and after each slice of a search that takes long; the next call does the rest where something changes meanwhile, or

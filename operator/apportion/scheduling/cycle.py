@@ -31,6 +31,7 @@ from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hopelessdemands import HopelessDemands
+from apportion.scheduling.optionalsteps import OptionalSteps
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.guarantees import Guarantees
@@ -133,15 +134,14 @@ class Cycle:
         self._tidying = Tidying(
             decider, self._exclusions, writes, clock, manager=manager, is_evaluated=is_evaluated
         )
-        self._waiting = WaitingQueue(snapshot)
-        self._gates = Gates(snapshot)
+        self._waiting, self._gates = WaitingQueue(snapshot), Gates(snapshot)
         self._rank_tables = RankTables(snapshot, recorder)
         self._take_backs = TakeBacks(snapshot, recorder, self._exclusions, still_prepared, self._rank_tables)
         self._autoscaling = Autoscaling(
             snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
         )
         HopelessDemands(decider, clock, is_evaluated, lifted, debouncer.wake)
-        self._number = 0
+        self._number, self._optional = 0, OptionalSteps(clock)
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
@@ -221,7 +221,7 @@ class Cycle:
             yield None
             yield from self._extended.steps()
             self._writes.make(self._extended.templates())
-            yield from self._reports.tell(len(demands), unservable)
+            yield from self._optional.do("reports", self._reports.tell(len(demands), unservable))
             yield from self.decider.candidates.reading()
             self.preemptions.begin(demands)
             self.places.begin(demands)
@@ -235,22 +235,21 @@ class Cycle:
                 if self._snapshot.deallocations:
                     yield from self._take_backs.note()
             stopped = self.decider.searches.stopped
-            if self._queue.ended_early or stopped:
-                self._debouncer.wake()
             # Not while a group is being decided: what it holds is its own, and looks like others'.
             if not self._groups.busy:
                 yield from self.decider.candidates.reading()
                 decided = (each for each in demands if each.key not in stopped)
-                yield from self.preemptions.consider(*self._reached(decided), longest=longest)
+                considered = self.preemptions.consider(*self._reached(decided), longest=longest)
+                yield from self._optional.do("preemption", considered)
                 yield None
 
             # 6. Let autoscalers see pods that only a new node would serve.
-            shown = yield from self._autoscaling.look()
-            for pod, why in shown.values():
+            shown = yield from self._optional.do("autoscaling", self._autoscaling.look())
+            for pod, why in (shown or {}).values():
                 if why:
                     unservedevents.shown_to_autoscalers(self._recorder, pod, why)
                 self._writes.show(pod, why)
-            if self.preemptions.go_on or self._autoscaling.go_on:
+            if self._queue.ended_early or stopped or self.preemptions.go_on or self._autoscaling.go_on:
                 self._debouncer.wake()
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
@@ -262,9 +261,10 @@ class Cycle:
             self._writes.protections.begin(self._gates.unprotected.values())
             yield None
             within = (demand for demand in demands if demand.key not in self.quotas.over)
-            yield from self._tidying.tidy(within, self._gates.awaited.values())
+            yield from self._optional.do("tidying", self._tidying.tidy(within, self._gates.awaited.values()))
             if not demands:
-                yield from precompute(self._snapshot.state, stops=lambda: self._debouncer.awake)
+                ahead = precompute(self._snapshot.state, stops=lambda: self._debouncer.awake)
+                yield from self._optional.do("ahead", ahead)
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
 
@@ -282,8 +282,6 @@ class Cycle:
     def _may_be_asked(self, demand: WaitingDemand) -> bool:
         """Say whether others than the walk may ask the allocator about a demand: its selectors are evaluated, and deciding did not break down at it."""
         return demand.key not in self.decider.refusals.defects and self._preparing.is_done(demand)
-
-    # What others did. -------------------------------------------------------------------------------------------
 
     def _settle_overlaps(self) -> frozenset[str]:
         """Clear or report overlapping allocations; returns the UIDs of their claims."""

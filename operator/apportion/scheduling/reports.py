@@ -3,7 +3,7 @@
 In: the snapshot, the demands that wait, those that can never be served. Out: Events and metrics.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from functools import partial
 from itertools import chain
 
@@ -59,7 +59,7 @@ class Reports:
         self._ended_since: dict[str, float] = {}
         """When claims were first seen to have lost devices that pods use, by UID."""
 
-    def tell(self, waiting: int, unservable: Collection[Unservable]) -> Iterator[None]:
+    def tell(self, waiting: int, unservable: Collection[Unservable]) -> Generator[None, None, None]:
         """Tell how many demands wait, and which can never be served or are kept from it by what cannot be read; yields where others may run."""
         metrics.PENDING.set(waiting)
         for found in self._telling.due(chain(unservable, self._snapshot.broken.values())):

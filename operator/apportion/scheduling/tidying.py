@@ -3,7 +3,7 @@
 In: the snapshot, the demands that waited in this pass. Out: clears, removals of our finalizer and claims to look at once more, written in the background.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import HolderKind
@@ -57,7 +57,7 @@ class Tidying:
         for each in (self._unused, self._stalled, self._gone, self._awaited_cuts):
             each.begin_anew()
 
-    def tidy(self, demands: Iterable[WaitingDemand], awaited: Iterable[Claim]) -> Iterator[None]:
+    def tidy(self, demands: Iterable[WaitingDemand], awaited: Iterable[Claim]) -> Generator[None, None, None]:
         """Clear what is due; `demands`: what waited in this pass, `awaited`: whose partitions pods wait for. Yields where others may run."""
         for each in (self._unused, self._stalled, self._gone):
             yield from each.steps()

@@ -180,7 +180,7 @@ class Preemptions:
         groups: Collection[WaitingGroup],
         *,
         longest: float = math.inf,
-    ) -> Iterator[None]:
+    ) -> Generator[None, None, None]:
         """Look after what is under way, and begin a preemption; `demands`, `groups`: those that waited in this pass.
 
         Yields where others may run. `longest`: the seconds of a pass, of which a part is used for searches; the next pass goes on with them.
