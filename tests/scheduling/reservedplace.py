@@ -80,14 +80,28 @@ class Place:
         except Missing:
             return None
 
-    async def nominated_by(self, name: str) -> str:
-        """Return who wrote of a pod's status for which node it is nominated; binding empties the field itself."""
-        found = await self.client.get(PODS, name, namespace=self.namespace)
-        return next(
-            each["manager"]
-            for each in found["metadata"]["managedFields"]
-            if "f:nominatedNodeName" in each["fieldsV1"].get("f:status", {})
-        )
+    async def nominated_by(self, name: str, node: str) -> str:
+        """Return who writes into the status of a pod for which node it is nominated, when it loses its gate and is nominated for `node`.
+
+        Binding empties the field, and so does kube-scheduler where it sees the pod before the devices of its claim. Then another pod is made.
+        """
+        pod, _ = await self.allocated(name, "reserved-large")
+        selectors = {"fieldSelector": f"metadata.namespace={self.namespace},metadata.name={name}"}
+        before = await self.client.get(PODS, name, namespace=self.namespace)
+        await self.writer.ungate(pod, node=node)
+        found = ""
+        async for event in self.client.watch(PODS, before["metadata"]["resourceVersion"], selectors):
+            shown = event["object"]
+            conditions = shown.get("status", {}).get("conditions", ())
+            if any(each.get("reason") == "Unschedulable" for each in conditions):
+                return await self.nominated_by(f"{name}-more", node)
+            for each in shown["metadata"].get("managedFields", ()):
+                if "f:nominatedNodeName" in each["fieldsV1"].get("f:status", {}):
+                    found = each["manager"]
+            if "nodeName" in shown["spec"]:
+                break
+        assert (await self.read(name)).node == "reserved-large"
+        return found
 
     async def bind(self, pod: Pod, node: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
