@@ -127,6 +127,13 @@ class Journal:
         """Write a further step of a claim; its last one also on a full disk, as all that an unprepare writes."""
         self._write(lambda db: rows.put_claim(db, row), frees=row.step is ClaimStep.UNPREPARING)
 
+    def advance_claim(self, row: ClaimRow) -> None:
+        """Write a further step of a claim that has a row. Raises NotReady where another agent has dropped it: its devices may be another claim's."""
+        with self._transaction() as db:
+            if rows.claim(db, row.uid, row.driver) is None:
+                raise NotReady(f"ResourceClaim {row.key} was unprepared while it was being prepared")
+            rows.put_claim(db, row)
+
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
         self._write(lambda db: rows.drop_claim(db, uid, driver), frees=True)

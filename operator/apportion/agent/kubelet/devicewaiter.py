@@ -104,7 +104,7 @@ class DeviceWaiter:
         if bound != device:
             row = self._context.journal.claim(row.uid, row.driver) or row
             devices = tuple(bound if each == device else each for each in row.devices)
-            await asyncio.to_thread(self._context.journal.put_claim, replace(row, devices=devices))
+            await asyncio.to_thread(self._context.journal.advance_claim, replace(row, devices=devices))
             self._context.at("claim.bound")
         return bound
 

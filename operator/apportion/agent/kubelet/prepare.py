@@ -278,7 +278,9 @@ class Preparer:
         self._context.at("claim.preparing")
 
     async def _write_step(self, row: ClaimRow, step: ClaimStep) -> None:
-        await asyncio.to_thread(self._context.journal.put_claim, replace(row, step=step))
+        journal = self._context.journal
+        write = journal.put_claim if step is ClaimStep.UNPREPARING else journal.advance_claim
+        await asyncio.to_thread(write, replace(row, step=step))
         self._context.at(f"claim.{step.lower()}")
 
     def _update_statuses(self, row: ClaimRow) -> None:
