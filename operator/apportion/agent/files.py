@@ -1,8 +1,10 @@
 """Files that other processes read while we write them: replaced in one step.
 
-In: a path and a text. Out: the file, by default on the disk when the call returns. A reader sees the old text or the new one.
+In: a path and a text. Out: the file, by default on the disk when the call returns. A reader sees the old text or the new one. Of several
+that write it at once, as the agents of a rolling update or two threads, one after the other does, each the whole of it.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -40,13 +42,27 @@ def write(path: Path, text: str, *, sync: bool = True) -> bool:
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(UNFINISHED)
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        if sync:
+    while True:
+        with fresh.open("a", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(fresh, file.fileno()):
+                # Who had it locked has put it in its place.
+                continue
+            file.truncate(0)
+            file.write(text)
             file.flush()
-            os.fsync(file.fileno())
-    fresh.replace(path)
-    return True
+            if sync:
+                os.fsync(file.fileno())
+            fresh.replace(path)
+            return True
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Say whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
