@@ -1,5 +1,6 @@
 """Of two agents of a node one publishes: as in a rolling update of two releases, of which the new one says what the old one does not."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,14 +9,21 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+from aiohttp import web
+from kubernetes_asyncio.client import Configuration
+
 from apportion.agent.devices.values import Card
+from apportion.agent.slices import publisher
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.succession import Succession
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, SLICES
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.agent.places import DRIVERS, GPU, H100, MakeBackend
-from tests.cluster.apiserver import ApiServer
+from tests.cluster.apiserver import ApiServer, failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +50,29 @@ def says(cards: Sequence[Card]) -> Callable[[], Awaitable[NodeInventory]]:
     return inventory
 
 
+def newer(server: ApiServer) -> Client:
+    """Return the client of the new agent."""
+    return Client(Configuration(host=f"http://127.0.0.1:{server.port}"), patience=5.0, manager="new")
+
+
 @asynccontextmanager
 async def update(folder: Path, make_backend: MakeBackend, *, known: bool = True) -> AsyncIterator[Update]:
     """Give two agents; the new one may not know yet which cards there are."""
     before = make_backend(cards=[H100 | {"count": 8}]).devices()
     after = [replace(card, attributes={**card.attributes, "new": True}) for card in before]
-    async with ApiServer().serving() as server, server.client() as client:
+    async with ApiServer().serving() as server, server.client() as client, newer(server) as new_client:
         server.put(NODES, {"metadata": {"name": "n"}})
         with closing(Succession(folder)) as first, closing(Succession(folder)) as second:
             yield Update(
                 Publisher(client, "n", DRIVERS, says(before), first),
                 Publisher(
-                    client, "n", DRIVERS, says(after if known else ()), second, unknown=lambda: not known
+                    new_client,
+                    "n",
+                    DRIVERS,
+                    says(after if known else ()),
+                    second,
+                    unknown=lambda: not known,
+                    sleep=lambda seconds: asyncio.sleep(min(seconds, 0.1)),
                 ),
                 server,
             )
@@ -85,6 +104,55 @@ async def test_the_old_one_publishes_until_kubelet_can_call_the_new_one(
             assert await agents.old.publish() == 0
         assert await agents.old.publish() > 0
         assert agents.published == {False}
+
+
+async def test_the_old_one_goes_on_where_the_new_ones_slices_are_refused(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update that an admission policy does not let through: nobody published the node any more, whose pool was left half written."""
+    monkeypatch.setattr(publisher, "_TURN", 0.01)
+    taken: list[str] = []
+
+    def fault(request: web.Request) -> web.Response | None:
+        if request.method not in ("POST", "PUT") or request.query.get("fieldManager") != "new":
+            return None
+        taken.append(request.path)
+        if len(taken) > 2:
+            return failed(422, "it is invalid")
+        agents.old.wake()  # the watch tells it
+        return None
+
+    async with update(tmp_path, make_backend) as agents:
+        agents.server.fault = fault
+
+        async def generations() -> set[int]:
+            return {each["spec"]["pool"]["generation"] for each in agents.server.all(SLICES)}
+
+        async with beside(agents.old.run()):
+            await agents.old.published.wait()
+            async with beside(agents.new.run()):
+                await eventually(lambda: asyncio.sleep(0, len(taken)), lambda count: count > 3)
+                assert not agents.new.published.is_set()
+                await eventually(generations, lambda found: len(found) == 1 and agents.published == {False})
+                agents.server.fault = lambda _: None
+                await agents.new.published.wait()
+                assert agents.published == {True}
+
+
+async def test_the_old_one_sees_by_itself_that_the_new_one_was_killed(
+    tmp_path: Path, make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No watch tells it, and it compares its slices once a minute."""
+    monkeypatch.setattr(publisher, "_TURN", 0.01)
+    async with update(tmp_path, make_backend) as agents, beside(agents.old.run()):
+        await agents.old.published.wait()
+        with closing(Succession(tmp_path)) as killed:
+            assert killed.is_ours(ready=True)
+            agents.server.drop(SLICES, agents.server.all(SLICES)[0]["metadata"]["name"])
+            agents.old.wake()
+            await asyncio.sleep(0.3)
+            left = len(agents.server.all(SLICES))
+        await eventually(lambda: asyncio.sleep(0, len(agents.server.all(SLICES))), lambda count: count > left)
 
 
 async def test_an_agent_that_does_not_know_its_cards_takes_nothing_over(

@@ -2,7 +2,8 @@
 
 In: an inventory on demand, a client, wake-ups. Out: writes. Kubelet deletes the slices of a node at its own start and when a
 plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second. Devices that kubelet cannot have
-prepared yet, because the agent has just started, are withheld. Of two agents the younger one publishes, once it withholds nothing.
+prepared yet, because the agent has just started, are withheld. Of two agents the younger one publishes, once it withholds nothing; one whose
+first slices are refused gives its turn back, and tries again later.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ _QUIET = 0.05
 """Seconds in which further changes join the same round."""
 _LONGEST = 60.0
 """Seconds after which the slices are compared without a wake-up."""
+_TURN = 5.0
+"""Seconds between two looks whether the turn of the agent that came after this one has ended."""
 _log = structlog.get_logger()
 
 
@@ -57,6 +60,8 @@ class Publisher:
         self._written: dict[str, str] = {}
         """resourceVersion of our own last write, by slice name: its own watch event is ignored."""
         self._withheld: set[str] = set()
+        self._settled = False
+        """Whether all slices were taken in a turn of this agent."""
         self.published = asyncio.Event()
         """Set once the slices were right for the first time, with nothing withheld."""
 
@@ -93,7 +98,7 @@ class Publisher:
         self.wake()
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LONGEST):
+                async with asyncio.timeout(_TURN if self._succession.is_over() else _LONGEST):
                     await self._wakeup.wait()
             await self._sleep(pause or _QUIET)
             self._wakeup.clear()
@@ -103,9 +108,14 @@ class Publisher:
                     self.published.set()
                 pause = 0.0
             except ApiError as error:
-                pause = min(pause * 2 or 0.2, 5.0)
+                pause = min(pause * 2 or 0.2, _LONGEST if self._gives_back(error) else 5.0)
                 _log.warning("slices.refused", error=str(error), retry_in=pause)
                 self.wake()
+
+    def _gives_back(self, error: ApiError) -> bool:
+        """Give the turn back that began with a refusal, where the former agent lives: nobody else would publish what becomes of the node."""
+        refused = not isinstance(error, Overtaken | Unreachable)
+        return refused and not self._settled and self._succession.give_back()
 
     async def publish(self) -> int:
         """Compare once and write what differs; returns the number of writes, 0 while another agent of the node publishes. Raises ApiError."""
@@ -144,6 +154,7 @@ class Publisher:
             writes += await self._apply(DriverPool(driver, ()), live, owner)
         if refused:
             raise refused[0]
+        self._settled = True
         return writes
 
     async def _apply(self, pool: DriverPool, live: list[Object], owner: Owner) -> int:

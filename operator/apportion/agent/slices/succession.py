@@ -39,6 +39,13 @@ class Succession:
             self._take(1 + max((int(name.partition("-")[0]) for name in others), default=0))
         return not others or self._mark > max(others)
 
+    def give_back(self) -> bool:
+        """End this agent's turn for now, where another one lives that goes on; returns whether there is one."""
+        others = bool(self._others())
+        if others:
+            self.close()
+        return others
+
     def close(self) -> None:
         """End this agent's turn, and leave nothing."""
         if self._mark:
