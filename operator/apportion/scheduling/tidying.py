@@ -63,7 +63,7 @@ class Tidying:
             yield from each.steps()
         for claim, why in self._unused.due():
             self._writes.clear(claim, why, "unwanted")
-        for claim in self._stalled.due(demands):
+        for claim in (yield from self._stalled.due(demands)):
             self._writes.clear(
                 claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
             )

@@ -1,0 +1,44 @@
+"""Whether others could use what stalled pods keep is asked in steps."""
+
+import pytest
+
+from apportion.cluster.client import Client
+from tests.scheduling.givenback import UNUSED_TIMEOUT, tried
+from tests.scheduling.longeststep import longest_step, served_before
+from tests.scheduling.test_hard_claims_in_steps import MOST_CALLS, hard_claim, hard_world
+
+pytestmark = pytest.mark.slow
+
+
+async def test_no_step_takes_long_where_hard_claims_wait_for_what_is_kept(unanswered: Client) -> None:
+    """Sixteen of them were asked about each stalled claim in one step: a third of a second each time."""
+    world = hard_world(1)
+    cycle = served_before(world, unanswered)
+    for number in range(4):
+        world.allocate(world.claim(f"kept{number}"), "n0", f"d{number}")
+        world.pod(f"stuck{number}", f"kept{number}")
+    hard_claim(world, 0, 24)
+    cycle.once()
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert longest_step(cycle) < MOST_CALLS
+
+
+async def test_a_claim_that_needs_a_long_search_gets_what_is_kept(unanswered: Client) -> None:
+    """Several devices of which each has another value; while the search pauses nobody else sees them as free."""
+    world = hard_world(1)
+    cycle = served_before(world, unanswered)
+    for number in range(110):
+        world.allocate(world.claim(f"kept{number}"), "n0", f"d{number}")
+        world.pod(f"stuck{number}", f"kept{number}")
+    hard_claim(world, 0, 8)
+    assert await tried(cycle) == []
+    world.clock.now += UNUSED_TIMEOUT + 1
+    held = {
+        len(world.snapshot.state.holders(result.device)) > 0
+        for _ in cycle._pass(longest=1e9, evaluates=False)
+        for claim in world.snapshot.claims.values()
+        if claim.allocation is not None
+        for result in claim.allocation.results
+    }
+    assert held == {True}
+    assert cycle._tidying._writes.clearing
