@@ -48,13 +48,14 @@ class FollowedClaims:
             changed = [*self._since, *((claim.namespace, claim.name) for claim in allocated)]
         yield from self._changed.steps(changed, self._look_named)
 
-    def _look_named(self, name: tuple[str, str]) -> None:
-        uid = self._snapshot.claim_index.named(*name)
-        claim = self._snapshot.claims.get(uid) if uid is not None else None
+    def _look_named(self, name: tuple[str, str]) -> int:
+        """Look at a claim of this name; returns how much the condition looks at: pods that name it, and what these name."""
+        claim = self._snapshot.claim(*name)
         if claim is None:
             self._since.pop(name, None)
-        else:
-            self.look(claim)
+            return 1
+        self.look(claim)
+        return sum([1 + len(pod.claims) for pod in self._snapshot.users(claim)])
 
     def look(self, claim: Claim) -> None:
         """Look at a claim again: something changed that the condition depends on."""

@@ -81,12 +81,14 @@ class GuardedClaims:
             ]
         yield from self._changed.steps(changed, self._look)
 
-    def _look(self, name: tuple[str, str]) -> None:
+    def _look(self, name: tuple[str, str]) -> int:
+        """Look at a claim; returns how many pods name it."""
         claim = self._snapshot.claim(*name)
         if claim is not None and self._is_theirs(claim):
             self._since.setdefault(name, self._clock())
         else:
             self._since.pop(name, None)
+        return len(self._snapshot.pod_index.users(*name))
 
     def _is_theirs(self, claim: Claim) -> bool:
         """Say whether kube-scheduler is to allocate a claim now."""
