@@ -6,6 +6,7 @@ k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopology
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
+from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
@@ -19,6 +20,10 @@ from apportion.scheduling.placedpods import ByNode, Goes, PlacedPods
 
 HOSTNAME = "kubernetes.io/hostname"
 """The node label in whose value no two nodes agree."""
+MOST_SPREADS_KEPT = 64
+"""Constraints of which is kept how many pods are where."""
+_Spreading: TypeAlias = tuple[ByNode, ByValue, Counter[str], int]
+"""The pods that a constraint counts, the nodes that count for it, by domain, how many of the pods are in each, and how many a domain may have for one more."""
 
 
 class Neighbours:
@@ -29,6 +34,10 @@ class Neighbours:
         self._snapshot = snapshot
         self._placed = placed
         self._domains = NodeDomains(snapshot, capacity)
+        self._moment: object = None
+        """Of nodes and placed pods, for which spreads are known."""
+        self._spreads: dict[tuple[str, Spread], _Spreading] = {}
+        """By pod (UID): the same is asked about many nodes, and again when the pod is refused."""
 
     def ahead(self, pods: Iterable[Pod]) -> Generator[None, None, bool]:
         """Find what `ruled_out` will ask about pods; yields where others may run. Says whether all of it is kept."""
@@ -40,6 +49,9 @@ class Neighbours:
                 yield
             selections = self._asked(pod)
             yield from self._placed.ahead(pod, selections, pace)
+            for spread in pod.relations.spread:
+                self._spread(pod, spread)
+                yield
             asked.update(dict.fromkeys(selections))
         return all(map(self._placed.is_counted, asked))
 
@@ -145,12 +157,23 @@ class Neighbours:
                 )
         return self._domains.names - allowed
 
-    def _spread(self, pod: Pod, spread: Spread) -> tuple[ByNode, ByValue, Counter[str], int]:
-        """Return the pods that a constraint counts, the nodes that count for it, by domain, how many of the pods are in each, and how many a domain may have for one more."""
+    def _spread(self, pod: Pod, spread: Spread) -> _Spreading:
+        """Return what decides about a constraint of a pod."""
+        moment = self._snapshot.node_epoch, self._placed.moment
+        if moment != self._moment:
+            self._moment, self._spreads = moment, {}
+        key = pod.uid, spread
+        if key not in self._spreads:
+            if len(self._spreads) >= MOST_SPREADS_KEPT:
+                self._spreads.clear()
+            self._spreads[key] = self._counted_by(pod, spread)
+        return self._spreads[key]
+
+    def _counted_by(self, pod: Pod, spread: Spread) -> _Spreading:
         counted, domains = self._counted(pod, spread), self._domains.counting(pod, spread)
-        counts = Counter[str]()
+        counts, values = Counter[str](), self._domains.values(spread.topology_key)
         for name, pods in counted.items():
-            value = self._domains.value(name, spread.topology_key)
+            value = values.get(name)
             if value is not None and name in domains.get(value, ()):
                 counts[value] += len(pods)
         every = len(counts) == len(domains) >= spread.least_domains

@@ -54,6 +54,11 @@ class NodeDomains:
             self._values[key] = {name: value for value, names in found.items() for name in names}
         return self._domains[key]
 
+    def values(self, key: str) -> Mapping[str, str]:
+        """Return the value of a label by the name of the node."""
+        self.of(key)
+        return self._values[key]
+
     def around(self, key: str, there: Collection[str], leaving: AbstractSet[str]) -> frozenset[str]:
         """Return the nodes in the same domains as these, without those of `leaving` that are the only one of these in their domain."""
         self._refresh()

@@ -94,6 +94,8 @@ class PlacedPods:
         """Where pods (UIDs) are counted that nobody has sent to a node yet."""
         self._gone: frozenset[str] = frozenset()
         """Pods (UIDs) that are counted nowhere for the moment."""
+        self._recounted = 0
+        """How often a pod was placed here, or counted nowhere."""
 
     def steps(self) -> Iterator[None]:
         """Count the pods that waiting pods ask for, before anybody needs their number at once; yields where others may run."""
@@ -126,6 +128,11 @@ class PlacedPods:
             else:
                 yield from self._count(each, pace)
 
+    @property
+    def moment(self) -> tuple[int, int, int]:
+        """Return what changes whenever a pod comes to a node, leaves one, or changes."""
+        return self._snapshot.changes.pods.end, self._doubted.end, self._recounted
+
     def place(self, pod: Pod, node: str | None) -> None:
         """Count a pod on a node though nobody has sent it there yet; None: no longer."""
         if node is not None:
@@ -156,6 +163,7 @@ class PlacedPods:
                 self._recount(pod)
 
     def _recount(self, pod: Pod) -> None:
+        self._recounted += 1
         if self._cursor != (-1, -1):
             self._look(pod.uid)
         if pod.relations.anti_affinity:
