@@ -29,6 +29,7 @@ PARTS: Final[dict[str, Json]] = {
     "unread_claims": {
         "spec": {"resourceClaims": [{"name": f"c{row}", "resourceClaimName": "c"} for row in range(129)]}
     },
+    "unread": {"spec": {"tolerations": [{"key": "a", "operator": "Exists"}] * 5000}},
     "requests": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}},
     "node_selector": {"spec": {"nodeSelector": {"zone": "a"}}},
     "affinity": {

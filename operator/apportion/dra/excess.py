@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.dra.selection import Requirement
+from apportion.dra.unread import MOST_ENTRIES
 
 MOST_POD_TERMS = 64
 """Required terms of pod affinity and anti-affinity."""
@@ -50,11 +51,15 @@ def excess_of(pod: Pod) -> PodExcess | None:
 
 
 def has_many_needs(pod: Pod) -> bool:
-    """Say whether a pod requests more resources, or selects nodes by more labels, than is evaluated: even to compare it with other pods takes long."""
-    return len(pod.requests) > MOST_RESOURCES or len(pod.node_selector) > MOST_LABELS
+    """Say whether a pod requests more resources, or selects nodes by more labels, than is evaluated: even to compare it with other pods takes long; or is not read to its end."""
+    return (
+        len(pod.requests) > MOST_RESOURCES or len(pod.node_selector) > MOST_LABELS or pod.unread is not None
+    )
 
 
 def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
+    if pod.unread is not None:
+        yield pod.unread.field, "entries of lists at least", pod.unread.count, MOST_ENTRIES
     asked = pod.relations
     terms = len(asked.affinity) + len(asked.anti_affinity)
     what = "required terms of podAffinity and podAntiAffinity"

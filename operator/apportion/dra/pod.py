@@ -19,6 +19,7 @@ from apportion.dra.reading import Json, Sharing
 from apportion.dra.runtime import UNDECLARED, Runtime
 from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import PodToleration, Toleration
+from apportion.dra.unread import Unread, without_unread
 
 NO_RELATIONS = PodRelations()
 OWN_DOMAIN = "apportion.dev/"
@@ -109,6 +110,8 @@ class Pod:
     """Whether a rank table was written for it."""
     own_annotations: tuple[str, ...] = ()
     """Keys of its annotations that begin with the domain of apportion."""
+    unread: Unread | None = None
+    """The first field of its spec that has more entries than are read."""
 
     @property
     def key(self) -> str:
@@ -124,7 +127,7 @@ class Pod:
     def from_json(cls, raw: Json) -> "Pod":
         """Read a Pod; raises BrokenInput naming the field."""
         metadata = reading.table(raw, "metadata")
-        spec = reading.table(raw, "spec")
+        spec, unread = without_unread(reading.table(raw, "spec"))
         status = reading.table(raw, "status")
         gates = tuple(
             reading.text(row, "name", at=path)
@@ -165,6 +168,7 @@ class Pod:
             rank_table=_annotation(metadata, RANK_TABLE),
             has_rank_table=bool(_annotation(metadata, HCCL_RANK_TABLE)),
             own_annotations=_own(metadata),
+            unread=unread,
         )
 
 
