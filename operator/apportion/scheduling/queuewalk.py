@@ -153,7 +153,8 @@ class QueueWalk:
 
     def _ask(self, queued: Queued, turns: Turns, capacity: HostCapacity) -> Generator[None, None, Readiness]:
         """Decide for one if it may be decided; yields where others may run."""
-        epoch, readiness, granted = self._decider.refusals.epoch, self._readiness.of(queued), 0
+        epoch, granted = self._decider.refusals.epoch, 0
+        readiness = yield from self._readiness.steps(queued)
         if readiness == "ready":
             if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.

@@ -4,6 +4,7 @@ In: a demand or group. Out: whether it backs off, or its selectors are to be eva
 is refused here.
 """
 
+from collections.abc import Generator
 from typing import Literal, TypeAlias
 
 from apportion.cluster.recorder import Recorder
@@ -30,21 +31,35 @@ class ReadinessCheck:
         self._preparing = preparing
         self._recorder = recorder
 
-    def of(self, queued: Queued) -> Readiness:
-        """Say whether to decide; a demand whose selectors cost too much is refused."""
-        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
-            return "rests"
+    def steps(self, queued: Queued) -> Generator[None, None, Readiness]:
+        """Say whether to decide; one whose selectors cost too much is refused. Yields where others may run: a group may have thousands of members."""
+        if isinstance(queued, WaitingDemand):
+            return self.of(queued)
         begun = isinstance(queued, CrossGroupDemand) or self._group_decider.is_begun(queued)
         if begun or self._decider.refusals.stands(key_of(queued)):
             return "ready"
-        members = demands_of(queued)
+        waits = False
+        for demand in demands_of(queued):
+            # Selectors that are new are compiled here: some thousandths of a second.
+            yield
+            try:
+                waits |= self._preparing.waits(demand)
+            except BrokenInput as error:
+                self._decider.refusals.refuse(key_of(queued), "costly")
+                for member in demands_of(queued):
+                    events.costly(self._recorder, member, error)
+                    yield
+                return "costly"
+        return "waits" if waits else "ready"
+
+    def of(self, demand: WaitingDemand) -> Readiness:
+        """Say the same of a demand, in one step."""
+        if self._decider.rests(demand.key):
+            return "rests"
         try:
-            waits = [self._preparing.waits(demand) for demand in members]
+            return "waits" if self._preparing.waits(demand) else "ready"
         except BrokenInput as error:
-            self._decider.refusals.refuse(key_of(queued), "costly")
-            if isinstance(queued, WaitingDemand):
-                self._decider.refusals.cover(queued, self._decider.shape(queued), costly=True)
-            for demand in members:
-                events.costly(self._recorder, demand, error)
+            self._decider.refusals.refuse(demand.key, "costly")
+            self._decider.refusals.cover(demand, self._decider.shape(demand), costly=True)
+            events.costly(self._recorder, demand, error)
             return "costly"
-        return "waits" if any(waits) else "ready"
