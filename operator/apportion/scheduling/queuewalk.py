@@ -222,7 +222,7 @@ class QueueWalk:
         self._heads.begin()
         refusals, quotas = self._decider.refusals, self._decider.quotas
         self._decider.begin(number, gone, came)
-        refusals.follow(gone, self._grouped.follow(gone, came))
+        yield from refusals.follow(gone, self._grouped.follow(gone, came))
         yield from quotas.begin(gone, came)
         single, alike = yield from quotas.without_waiting(*refusals.split())
         skips = self._group_decider.start()

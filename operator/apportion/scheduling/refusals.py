@@ -6,7 +6,7 @@ rules out nodes for a single demand of a shape, the refusal of the shape holds f
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -14,6 +14,7 @@ from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import Row, WaitingDemand, place_of
@@ -109,32 +110,37 @@ class Refusals:
         self.defects: set[str] = set()
         """Demands (keys) at which deciding broke down when they were looked at last: nobody else asks about them."""
 
-    def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
-        """Note the demands that went or changed (by key), and those of no single group that came or changed."""
+    def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> Iterator[None]:
+        """Note the demands that went or changed (by key), and those of no single group that came or changed; yields where others may run."""
         for key in gone:
             self._uncover(key)
             self._single.pop(key, None)
-        self._doubt_volumes()
         managed = self._snapshot.managed
         for demand in came:
             self._single[demand.key] = place_of(demand, managed), demand
+        yield from self._doubt_volumes()
 
-    def _doubt_volumes(self) -> None:
+    def _doubt_volumes(self) -> Iterator[None]:
         """Have demands looked at by themselves whose volumes changed: what they ask of nodes may not be what others of their shape ask any more."""
-        self._volumes, changed = self._snapshot.volumes.changes.since(self._volumes)
-        if changed is not None and not changed:
-            return
-        named = None if changed is None else frozenset(changed)
-        of_volumes = [
-            each for each in self._alike.values() if isinstance(each.shape, Shape) and each.shape.named
-        ]
-        for demand in [demand for each in of_volumes for demand in each.demands]:
-            if named is None or not named.isdisjoint(
-                (pod.namespace, name) for pod in demand.pods for name in pod.volumes
-            ):
-                row = self._uncover(demand.key)
-                if row is not None:
-                    self._single[demand.key] = row
+        end, changed = self._snapshot.volumes.changes.since(self._volumes)
+        if changed is None or changed:
+            names = dict[str, set[str]]()
+            for namespace, name in changed or ():
+                names.setdefault(namespace, set()).add(name)
+            pace = Pace()
+            for (namespace, *_), alike in tuple(self._alike.items()):
+                of_volumes = isinstance(alike.shape, Shape) and alike.shape.named
+                if not of_volumes or (changed is not None and namespace not in names):
+                    continue
+                for row in tuple(alike.rows):
+                    if pace.rests(len(row[1].pods) or 1):
+                        yield
+                    named = (pod.volumes for pod in row[1].pods)
+                    if changed is None or not all(map(names[namespace].isdisjoint, named)):
+                        self._uncover(row[1].key)
+                        self._single[row[1].key] = row
+        # Who ends in between has to look at all of them once more.
+        self._volumes = end
 
     def forget(self, keys: Iterable[str]) -> None:
         """Forget the refusals of these demands and groups, which do not wait any more."""
