@@ -70,6 +70,7 @@ class GroupDecision:
         """Devices that are free beyond what the group needs; none before they were counted, infinite where that says nothing."""
         self.is_counted = False
         """Whether it is known how many devices it leaves to others."""
+        self._classes = _classes(group.demands)
         self._asked: list[Member] = []
         """Its members, as they were asked for."""
         self._pods = frozenset(pod.uid for pod in (*group.pod_group.pods, *group.pods))
@@ -94,8 +95,7 @@ class GroupDecision:
             self._spare -= device_count(demands)
 
     def _competes(self, demands: Iterable[WaitingDemand]) -> bool:
-        own = _classes(self.group.demands)
-        return not own.isdisjoint(_classes(demands))
+        return not self._classes.isdisjoint(_classes(demands))
 
     def _decide(self) -> Generator[None, None, None]:
         decider, group = self._decider, self.group

@@ -102,9 +102,8 @@ class QueueWalk:
     ) -> Iterator[Work | None]:
         """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.
 
-        `number`: of the pass. `gone`: demands that went or changed since the former pass (by key), `came`: those that came or
-        changed. `longest`: seconds after which the walk ends early. `evaluates`: evaluate costly selectors
-        at its end; otherwise this is done beside the passes.
+        `number`: of the pass. `gone`: demands that went or changed since the former pass (by key), `came`: those that came or changed. `longest`: seconds
+        after which the walk ends early. `evaluates`: evaluate costly selectors at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
         turns, waiting = yield from self._begin(number, gone, came)
@@ -136,6 +135,7 @@ class QueueWalk:
             each = turns.pop()
             if not self._group_decider.leaves_room(each):
                 turns.hold(each)
+                yield None
                 continue
             readiness = yield from self._ask(each, turns, capacity)
             if self._group_decider.is_begun(each):
