@@ -14,16 +14,22 @@ FEW = MOST_BY_AGE + 4
 MANY = 10 * FEW
 
 
-def asked_before(waiting: int, cohorts: str, client: Client) -> tuple[int, int]:
-    """Let pods of `b` be refused, each for something else, and something change; return in how many steps it is found who is asked before one of `a`, and how many these are."""
+def asked_before(waiting: int, cohorts: str, client: Client, *, fifo: bool = False) -> tuple[int, int]:
+    """Let pods of `b` be refused, each for something else, and something change; return in how many steps it is found who is asked before one of `a`, and how many these are.
+
+    `fifo`: their policy, which is not that of `a`.
+    """
     world = cluster(8, *"ab")
     for name, cohort in zip("ab", cohorts, strict=False):
         quota(world, name, cohort=cohort)
+    world.device_class("other")
+    if fifo:
+        world.policy(queue={"order": "FIFO"})
     # The one of `a` borrows, too, and more than the others.
     world.allocate(world.claim("has", request("gpu", count=2), namespace="a"), "n1", "gpu-0", "gpu-1")
     for number in range(waiting):
         wait(world, "b", f"b{number}", request("gpu", name=f"r{number}", count=8), at=number)
-    wait(world, "a", "mine", at=waiting)
+    wait(world, "a", "mine", request("other" if fifo else "gpu"), at=waiting)
     decider = world.cycle(client).decider
     demands, _ = waiting_demands(world.snapshot)
     [*decider.quotas.begin((), demands)]
@@ -51,4 +57,11 @@ async def test_it_takes_as_many_steps_however_many_of_a_namespace_were_refused(
     """Once a namespace had its turns, all that it waits for was looked at for each one that got something: 0.3 s at once for 10,000 pods."""
     few, many = (asked_before(waiting, cohorts, silent) for waiting in (FEW, MANY))
     assert few[1] == many[1] == asked
+    assert many[0] <= few[0] * 1.1
+
+
+async def test_so_it_does_under_a_policy_that_goes_by_age(silent: Client) -> None:
+    """All that waited under it was looked at, of whatever namespace."""
+    few, many = (asked_before(waiting, "", silent, fifo=True) for waiting in (FEW, MANY))
+    assert few[1] == many[1] == 1
     assert many[0] <= few[0] * 1.1

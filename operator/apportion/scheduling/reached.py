@@ -94,6 +94,8 @@ class Reached:
         """Those of one priority, by place in the queue: the highest priority has the lowest."""
         self._lines: dict[int, dict[str | int, _Line]] = {}
         """The same, by namespace, or FIFO policy (its `id`)."""
+        self._parts: dict[int, dict[tuple[str | int, str], _Line]] = {}
+        """The same, by that and by namespace."""
         self._asked = Counter[_Epoch | None]()
         """How many of the rows that got nothing were asked in each epoch."""
         self._left = 0
@@ -108,7 +110,7 @@ class Reached:
             self.keys = frozenset()
         self._now, self._others, self._left, pace = set(), Counter(), MOST_REPEATED, Pace()
         self._rows, self._levels, self._asked = {}, defaultdict(_Line), Counter()
-        self._lines = defaultdict(lambda: defaultdict(_Line))
+        self._lines, self._parts = defaultdict(lambda: defaultdict(_Line)), defaultdict(dict)
         for each in waiting if self.keys else ():
             if key_of(each) in self.keys:
                 self._keep(each, self._refusals.epoch_of(key_of(each)))
@@ -172,28 +174,23 @@ class Reached:
             yield row
         # Of a lower priority goes only who is within the guarantee before one who borrows.
         borrows = due is not None and due[1]
-        levels = [each for each in self._lines if each == place[0] or (borrows and each > place[0])]
-        lines = [row for level in levels for row in self._lines[level].items() if row[1] is not own]
-        while found := [*filter(None, (self._of_another(*each, place, namespace, due) for each in lines))]:
+        levels = [each for each in self._parts if each == place[0] or (borrows and each > place[0])]
+        rows = [(level, *row) for level in levels for row in self._parts[level].items()]
+        others = [each for level, (of, _), each in rows if (level, of) != (place[0], line)]
+        while found := [*filter(None, (self._of_another(each, place, namespace, due) for each in others))]:
             for row in sorted(found, key=lambda each: each.place):
-                self._others[row.namespace] += 1
-                yield row
+                if row.namespace in self._others or len(self._others) < MOST_BY_AGE:
+                    self._others[row.namespace] += 1
+                    yield row
 
-    def _of_another(
-        self, key: str | int, line: _Line, place: _Place, namespace: str, due: Due | None
-    ) -> _Row | None:
-        """Return the first of a line (by its namespace or policy) and of another namespace that goes first: once for each, more often if they are of one cohort."""
-        for row in self._stale(line):
-            other = self._due_with(row, due)
-            if not self._goes_first(row, other, place, due):
-                break
-            had = self._others.get(row.namespace, 0)
-            has_another = had < MOST_BY_AGE and other is not None if had else len(self._others) < MOST_BY_AGE
-            if row.namespace != namespace and has_another:
-                return row
-            if isinstance(key, str):
-                break  # or all of a namespace would be looked at for each who gets something
-        return None
+    def _of_another(self, line: _Line, place: _Place, namespace: str, due: Due | None) -> _Row | None:
+        """Return the first of a line, all of one namespace, if that is another one, and it goes first: once for each namespace, more often if they are of one cohort."""
+        row = next(self._stale(line), None)
+        if row is None or row.namespace == namespace:
+            return None
+        other, had = self._due_with(row, due), self._others.get(row.namespace, 0)
+        has_another = had < MOST_BY_AGE and other is not None if had else len(self._others) < MOST_BY_AGE
+        return row if has_another and self._goes_first(row, other, place, due) else None
 
     def _stale(self, line: _Line) -> Iterator[_Row]:
         return line.stale(self._refusals.epoch, self._is_left_out)
@@ -224,7 +221,13 @@ class Reached:
         row.queued, row.asked = queued, epoch
         self._asked[epoch] += 1
         self._levels[place[0]].put(row)
-        self._lines[place[0]][line].put(row)
+        own = self._lines[place[0]][line]
+        part = self._parts[place[0]].setdefault(
+            (line, row.namespace), own if isinstance(line, str) else _Line()
+        )
+        own.put(row)
+        if part is not own:
+            part.put(row)
 
     def _place(self, first: WaitingDemand) -> tuple[_Place, str | int]:
         """Return a demand's place in the queue, and among whom age decides."""
