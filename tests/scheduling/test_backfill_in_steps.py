@@ -5,12 +5,13 @@ from apportion.allocator.nodeanswers import AT_ONCE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.backfill.heads import heads
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.reservations import REPLANNED, Reservations
 from apportion.scheduling.pace import AT_ONCE as PACE
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
-from tests.scheduling.reserving import Reserving
+from tests.scheduling.reserving import Reserving, on
 from tests.steps import Steps
 
 NODES = 2 * AT_ONCE
@@ -75,6 +76,33 @@ async def test_devices_that_come_free_while_it_is_planned_count(unanswered: Clie
                 made.world.gone_claim(f"n003-{device}")
     assert given_up
     assert made.reserved == {"head": (["n003"], 0)}
+
+
+async def test_a_node_that_changes_while_a_plan_is_prepared_is_looked_at_by_the_next_one(
+    unanswered: Client,
+) -> None:
+    """It counted as looked at: as long as nothing else changed there, the head waited on for a node that becomes free later."""
+    made = Reserving(unanswered, {"n1": 2, "n2": 2}, mostReserved=1)
+    for node, runtime in (("n1", "100m"), ("n2", "200m")):
+        made.starts(f"on-{node}", 2, runtime=runtime, spec={"affinity": on(node)})
+    made.comes("head", 2, priority=1)
+    for number in range(PACE):
+        made.comes(f"p{number}", wanted=[request("gpu", name=f"r{number}", count=2)])
+    made.passes(REPLANNED + 1)
+    assert made.reserved == {"head": (["n1"], 6000 - REPLANNED - 1)}
+    planning, has_changed, more = made.cycle._pass(longest=1e9, evaluates=False), False, True
+    while more:
+        with Steps(only=heads) as looked:
+            more = next(planning, planning) is not planning
+        if looked.count and not has_changed:
+            has_changed = True
+            _, pod = made._objects["on-n2"]
+            pod["metadata"]["annotations"] = {MAX_RUNTIME: "50m"}
+            made.world.see(PODS, pod)
+    assert has_changed
+    made.passes(REPLANNED + 1)
+    made.passes(0)
+    assert [nodes for nodes, _ in made.reserved.values()] == [["n2"]]
 
 
 async def test_half_a_minute_later_only_the_reserved_node_is_asked_about(unanswered: Client) -> None:

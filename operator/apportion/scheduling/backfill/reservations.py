@@ -181,6 +181,8 @@ class Reservations(ReservedDevices):
         """Plan on all nodes; a reservation moves only to where its head will fit earlier."""
         key, asked = key_of(head), self._left_of(head)
         known, own = self._reserved.get(key), circumstances(asked, self._candidates)
+        # What changes meanwhile is looked at by the next plan.
+        end, epoch = self.nodes.end, self._epoch()
         seen = known.compared_at(own) if known is not None and self.reuse else None
         only = self.nodes.since(seen) if seen is not None else None
         found = yield from self._planned(asked, only)
@@ -189,15 +191,15 @@ class Reservations(ReservedDevices):
             if found is not None and is_earlier(found, known.plan):
                 self._put(known, found)
             is_compared = found is not None or only is not None
-            known.compared = Compared(known.plan, self.nodes.end, own) if is_compared else None
+            known.compared = Compared(known.plan, end, own) if is_compared else None
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
-            self._nowhere[key] = self._epoch(), self._clock() + REPLANNED
+            self._nowhere[key] = epoch, self._clock() + REPLANNED
             return []
         for each in self._yielding(head):
             self.drop(key_of(each.head))
-        compared = Compared(found, self.nodes.end, own)
+        compared = Compared(found, end, own)
         made = Reservation(head, found, self._now(), self._clock(), compared=compared, asked=asked)
         self._reserved[key], self._by_queue = made, None
         self._put(made, found)
