@@ -66,6 +66,25 @@ async def test_the_first_of_the_queue_come_first_and_no_more_than_the_policy_say
     assert len(devices) == len(set(devices)) == 8
 
 
+async def test_the_last_lose_what_is_reserved_where_the_policy_says_less_than_before(
+    unanswered: Client,
+) -> None:
+    """The first lost it, and got it back only when the last of the queue had been served."""
+    made = Reserving(unanswered, dict.fromkeys(("n1", "n2", "n3"), 4), mostReserved=3)
+    for number in range(3):
+        made.starts(f"old-{number}", 4)
+    for number in range(3):
+        made.comes(f"large-{number}", 4)
+        made.world.clock.now += 1.0
+    for _ in range(4):
+        made.passes()
+    assert made.reserved.keys() == {"large-0", "large-1", "large-2"}
+    for most, left in ((2, {"large-0", "large-1"}), (1, {"large-0"})):
+        made.world.policy(queue={"reserveAfter": "0s", "mostReserved": most})
+        made.passes()
+        assert made.reserved.keys() == left
+
+
 async def test_namespaces_take_turns_in_what_is_reserved(unanswered: Client) -> None:
     """One tenant's many large pods do not keep the place of another's one."""
     made = Reserving(unanswered, {"n1": 4, "n2": 4}, mostReserved=2)

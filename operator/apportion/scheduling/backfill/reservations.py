@@ -124,9 +124,10 @@ class Reservations(ReservedDevices):
         demand's selectors were.
         """
         managed = self._snapshot.managed
-        for key, each in tuple(self._reserved.items()):
+        newest = tuple(reversed(self._reserved.values()))
+        for each in sorted(newest, key=lambda each: self._priority(each.head)):
             if len(self._of_policy(each.head)) > queue_of(each.head, managed).most_reserved:
-                self.drop(key)  # the policy says less than before
+                self.drop(key_of(each.head))  # the policy says less than before
         began = self._clock()
         if began < self._resumes:
             return []
