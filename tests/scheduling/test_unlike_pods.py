@@ -9,7 +9,9 @@ from apportion.cluster.client import Client
 from apportion.dra.excess import MOST_POD_TERMS
 from apportion.dra.nodeconstraints import against
 from apportion.scheduling.gates import Gates
+from apportion.scheduling.hostcapacity import _NODES_AT_ONCE, HostCapacity
 from apportion.scheduling.neighbours import Neighbours
+from apportion.scheduling.podneeds import is_allocated
 from apportion.scheduling.waiting import MOST_KINDS, MOST_LOOKS, LeftOut
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import Json, ObservedCluster, request
@@ -97,3 +99,19 @@ def test_equal_pods_are_of_one_kind() -> None:
     sharing(world, lambda _: averse(0, MOST_POD_TERMS))
     [demand], left = waiting_demands(world.snapshot)
     assert (len(demand.pods), left) == (PODS, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [HostCapacity._against, is_allocated])
+async def test_no_step_compares_all_sizes_with_all_nodes(
+    unanswered: Client, work: Callable[..., object]
+) -> None:
+    """As often as it was tried how many of them fit together: 3 s in one step for 256 pods of sixteen sizes on 5,000 nodes."""
+    nodes = 2 * _NODES_AT_ONCE
+    world = fleet({f"n{number}": ("h100", 1) for number in range(nodes)})
+    cycle = served_before(world, unanswered)
+    world.claim("c", request("gpu"))
+    for number in range(PODS):
+        world.pod(f"p{number}", "c", gates=GATED, spec=sized(number % MOST_KINDS))
+    assert longest_step(cycle, only=work) <= 8 * _NODES_AT_ONCE
+    assert world.places().get("c")

@@ -45,9 +45,18 @@ class Asking:
         """By how much searches themselves have moved the state's moment."""
 
     def about(
-        self, demand: WaitingDemand, terms: Terms, ask: Callable[[], Demand | str]
+        self,
+        demand: WaitingDemand,
+        terms: Terms,
+        ask: Callable[[], Demand | str],
+        ahead: Generator[None, None, None] | None = None,
     ) -> Generator[None, None, Demand | str]:
-        """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile and SearchStopped."""
+        """Return what `ask` does for a demand, or for a part of it, after the search. Raises ChangedMeanwhile and SearchStopped.
+
+        `ahead`: what is done in steps before that.
+        """
+        if ahead is not None:
+            yield from self.unchanged(demand, ahead)
         asked = ask()
         return (
             (yield from self.after_search(demand, asked, terms, ask)) if isinstance(asked, Demand) else asked

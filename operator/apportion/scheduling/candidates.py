@@ -26,7 +26,7 @@ from apportion.scheduling.noderoom import NodeRoom, promised_node
 from apportion.scheduling.placedpods import Goes, PlacedPods
 from apportion.scheduling.podneeds import constraints_of, requested
 from apportion.scheduling.shape import Shape
-from apportion.scheduling.sharing import parts
+from apportion.scheduling.sharing import Parts, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -70,6 +70,11 @@ class Candidates:
         yield from self._room.capacity.ahead(pods)
         yield from foreign_ahead(pods, self._room.capacity.nodes, self._snapshot)
         return (yield from self.neighbours.ahead(pods))
+
+    def ahead_of(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, None]:
+        """Find what `ask` needs to know about a demand; yields where others may run."""
+        yield from self.ahead(demand.pods)
+        yield from capacity.fitting_ahead((unplaced(demand, self._snapshot),))
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
@@ -215,8 +220,8 @@ class Candidates:
         conditions = dict.fromkeys(self._snapshot.volumes.conditions(pod))
         return tuple("nowhere" if isinstance(each, str) else each.asks for each in conditions)
 
-    def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
-        """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
+    def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Parts:
+        """Return smaller demands for a demand whose pods share claims and that is not served as a whole; yields where others may run."""
         return parts(demand, unplaced(demand, self._snapshot), capacity, self._snapshot)
 
     def on_node(self, demand: WaitingDemand, node: str) -> Demand | None:

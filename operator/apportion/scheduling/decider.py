@@ -124,7 +124,7 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
-        yield from self._asking.unchanged(demand, self.candidates.ahead(demand.pods))
+        yield from self._asking.unchanged(demand, self.candidates.ahead_of(demand, capacity))
         yield from self._asking.unchanged(demand, self.quotas.steps(demand))
         as_written = self.shape(demand)
         try:
@@ -163,8 +163,7 @@ class Decider:
         answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
         planned = answer is not None
         if answer is None and explained:
-            idle = self.candidates.idle
-            answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=idle)
+            answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             answer = answer or (
                 yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
             )
@@ -201,10 +200,13 @@ class Decider:
         self, demand: WaitingDemand, within: Iterable[WaitingDemand], capacity: HostCapacity
     ) -> Generator[None, None, int]:
         """Serve the first that can be served of some of a demand's pods that share claims, those `within` its limit first; returns how many claims were granted."""
-        for part in chain(within, self.candidates.parts(demand, capacity)):
+        parts = yield from self._asking.unchanged(demand, self.candidates.parts(demand, capacity))
+        for part in chain(within, parts):
             terms = terms_of(self.snapshot.managed.policy(part.claims[0]))
             ask = partial(self.candidates.ask, part, capacity)
-            asked = yield from self._asking.about(demand, terms, ask)
+            asked = yield from self._asking.about(
+                demand, terms, ask, self.candidates.ahead_of(part, capacity)
+            )
             if isinstance(asked, str):
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
@@ -225,10 +227,7 @@ class Decider:
         return len(demand.claims)
 
     def shape(self, demand: WaitingDemand) -> Shape | None:
-        """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit.
-
-        None, too, where devices are reserved for the demand: others of its shape may not use them.
-        """
+        """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit; and where devices are reserved for it: others of its shape may not use them."""
         return None if demand.key in self.reservations else self.alike(demand)
 
     def alike(self, demand: WaitingDemand) -> Shape | None:

@@ -7,7 +7,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
@@ -210,7 +210,7 @@ class HostCapacity:
             known = [(self.allows(pod.affinity), Tolerance(pod.tolerations).untolerated) for pod in fit.pods]
             names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}
             for name in names:
-                if pace.rests():
+                if pace.rests(len(fit.pods)):
                     yield
                 node = self.nodes.get(name)
                 reason = self._against(node, fit, known) if node is not None else None
@@ -254,28 +254,32 @@ class HostCapacity:
         }
         return lacking(node, wanted, used, backed=self._backed) is None
 
-    def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
-        """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""
+    def largest(self, pods: Sequence[Pod]) -> Generator[None, None, list[tuple[Pod, ...]]]:
+        """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones. Yields where others may run."""
         shapes: dict[object, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
             shapes.setdefault(constraints_of(pod), []).append(pod)
         equal = sorted(shapes.values(), key=lambda shape: HostResources.of(shape[0].requests))
+        yield from self.fitting_ahead(shape[:1] for shape in equal)
         fits = [self.fitting(shape[:1])[0] for shape in equal]
-        found = Counter[tuple[int, ...]]()
+        rows = [(len(shape), total(shape[:1]), nodes) for shape, nodes in zip(equal, fits, strict=True)]
+        found, pace = Counter[tuple[int, ...]](), Pace(_NODES_AT_ONCE)
         for name in frozenset().union(*fits):
+            if pace.rests(len(rows)):
+                yield
             node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
             taken, counts = Counter(promised), list[int]()
             for kept in self._amounts_kept(name):
                 taken.update(kept)
-            for shape, nodes in zip(equal, fits, strict=True):
-                count = len(shape) if name in nodes else 0
-                for resource, amount in total(shape[:1]).items():
+            for most, wanted, nodes in rows:
+                count = most if name in nodes else 0
+                for resource, amount in wanted.items():
                     if is_allocated(resource, node, self._backed):
                         continue
                     left = node.allocatable.get(resource, 0) - load.get(resource, 0) - taken[resource]
                     count = min(count, max(0, left) // amount) if amount else count
-                for resource, amount in total(shape[:count]).items():
-                    taken[resource] += amount
+                for resource, amount in wanted.items():
+                    taken[resource] += count * amount
                 counts.append(count)
             found[tuple(counts)] += 1
         best = sorted(found, key=lambda counts: (-sum(counts), -found[counts]))[:_TRIES]

@@ -5,9 +5,10 @@ A claim is allocated on one node, so its pods compete for the cpu, memory and la
 cannot take wait for the others' end, as they would for kube-scheduler.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
+from typing import TypeAlias
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
@@ -21,18 +22,24 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.podneeds import constraints_of, lacking, total
 from apportion.scheduling.waiting import MOST_PODS, WaitingDemand
 
+Parts: TypeAlias = Generator[None, None, Iterator[WaitingDemand]]
 _MOST_KINDS = 8
 """Kinds of pods of which one is asked about alone."""
 
 
-def parts(
-    demand: WaitingDemand, unplaced: list[Pod], capacity: HostCapacity, snapshot: Snapshot
-) -> Iterator[WaitingDemand]:
-    """Yield demands of fewer pods, with the claims that these name: as many as nodes have room for, then fewer that name fewer claims.
+def parts(demand: WaitingDemand, unplaced: list[Pod], capacity: HostCapacity, snapshot: Snapshot) -> Parts:
+    """Return demands of fewer pods, with the claims that these name: as many as nodes have room for, then fewer that name fewer claims. Yields where others may run.
 
     `unplaced`: its pods that no node has yet. Those that have one stay in every part, then are asked about without the others; at last the others are
     without those that are not bound: a claim may send these to a node that has no devices for what they share.
     """
+    largest = (yield from capacity.largest(unplaced)) if len(demand.pods) > 1 else []
+    return _parts(demand, unplaced, largest, snapshot)
+
+
+def _parts(
+    demand: WaitingDemand, unplaced: list[Pod], largest: Iterable[Sequence[Pod]], snapshot: Snapshot
+) -> Iterator[WaitingDemand]:
     if len(demand.pods) < 2:
         return
     waiting = {pod.uid for pod in unplaced}
@@ -40,7 +47,7 @@ def parts(
     bound = [pod for pod in placed if pod.node is not None]
     # What all name was refused on each node that has the room for all, and where nobody keeps one of them off.
     refused = {_asked(demand)}
-    roomy = [chosen for chosen in capacity.largest(unplaced) if len(chosen) < len(unplaced)]
+    roomy = [chosen for chosen in largest if len(chosen) < len(unplaced)]
     fewer = [(True, chosen) for chosen in roomy] + [(False, chosen) for chosen in _fewer(unplaced, snapshot)]
     sets = [(more, (*placed, *chosen)) for more, chosen in fewer]
     sets += [(False, tuple(chosen)) for chosen in (placed, *_fewer(placed, snapshot))]
