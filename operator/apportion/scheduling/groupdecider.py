@@ -70,7 +70,7 @@ class GroupDecider:
         """Start a pass of the reservations (as their `begin`); none stays behind which others of a cohort would wait. Yields where others may run."""
         reservations, quotas = self._decider.reservations, self._decider.quotas
         yield from reservations.nodes.steps()
-        reservations.begin(gone, came, groups, self._pauses.skips)
+        yield from reservations.begin(gone, came, groups, self._pauses.skips)
         ahead: list[WaitingDemand] = []
         for each in tuple(reservations.reserved):
             if quotas.stands_back(members_of(each.head), ahead):

@@ -69,8 +69,8 @@ class Reservations(ReservedDevices):
         came: Collection[WaitingDemand],
         groups: Iterable[WaitingGroup],
         skips: Callable[[str], bool],
-    ) -> None:
-        """Start a pass: end the reservations of demands that wait no more, and plan anew where nodes changed.
+    ) -> Iterator[None]:
+        """Start a pass: end the reservations of demands that wait no more, and plan anew where nodes changed. Yields after each plan.
 
         `gone`: demands that went or changed (by key). `came`: those that came or changed. `groups`: those that wait, but for
         those that `skips` names (by `namespace/name`).
@@ -101,6 +101,7 @@ class Reservations(ReservedDevices):
             each.changed = self._clock() if changed else each.changed
             if changed or each.unsettled is not None or self._left_of(each.head) != each.asked:
                 self._plan_on_its_nodes(key, each)
+                yield
 
     def has_place(self, head: Head) -> bool:
         """Say whether devices may be reserved now for one more of its policy."""
