@@ -6,7 +6,7 @@ import pytest
 
 from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import NODES, PODS
+from apportion.cluster.kinds import NODES, POD_GROUPS, PODS
 from apportion.errors import BrokenInput
 from apportion.scheduling.defrag import movables
 from apportion.scheduling.defrag.goals import check_goal
@@ -58,6 +58,20 @@ async def test_what_changes_while_it_is_read_is_left_out(silent: Client, *, forg
         cluster.snapshot.changes.claims.void()
     found = finished(reading)
     assert [pod.name for each in found.movables for pod in found.pods[each.key]] == ["b"]
+
+
+async def test_pods_of_a_group_stay_whose_podgroup_object_says_how_many_it_needs(silent: Client) -> None:
+    """The others would lose what they did together; by `basic` they did nothing together."""
+    cluster = scattered()
+    policy(cluster)
+    raw = cluster.objects["Pod", "team", "a"]
+    raw["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+    cluster.see(PODS, raw)
+    for says, alone in (({"basic": {}}, 0), ({"gang": {"minCount": 2}}, 1)):
+        metadata = {"name": "train", "namespace": "team"}
+        cluster.see(POD_GROUPS, {"metadata": metadata, "spec": {"schedulingPolicy": says}})
+        _, found = plan(cluster, silent)
+        assert found.left_alone[movables.GROUPED] == alone
 
 
 async def test_pods_that_could_go_to_the_same_nodes_share_their_names(silent: Client) -> None:

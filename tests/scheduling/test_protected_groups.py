@@ -3,6 +3,7 @@
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.cluster.kinds import POD_GROUPS
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import GROUP, Trial, holds, trial, waits
@@ -37,6 +38,23 @@ async def test_where_a_budget_protects_a_pod_of_a_group_the_next_best_goes(
     waits(made.world, "high", 1, priority=5)
     await made.passes(4)
     assert made.evicted == ["other"]
+
+
+@pytest.mark.parametrize("policy", ["gang", "basic"])
+async def test_what_a_podgroup_object_says_a_group_needs_goes_as_a_whole_or_not_at_all(
+    unanswered: Client, policy: str
+) -> None:
+    """One of its two pods was evicted, and the other one computed nothing without it. Pods of policy `basic` need each other not."""
+    made = trial(unanswered, 1, nodes=2)
+    says = {"gang": {"gang": {"minCount": 2}}, "basic": {"basic": {}}}[policy]
+    spec = {"schedulingPolicy": says}
+    made.world.see(POD_GROUPS, {"metadata": {"name": "train", "namespace": "team"}, "spec": spec})
+    for name, node, priority in (("first", "n1", 0), ("second", "n2", 9)):
+        group = {"podGroupName": "train"}
+        holds(made.world, name, 0, node=node, priority=priority, schedulingGroup=group)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(4)
+    assert made.evicted == ([] if policy == "gang" else ["first"])
 
 
 async def test_a_member_that_has_just_got_its_devices_keeps_its_group(unanswered: Client) -> None:

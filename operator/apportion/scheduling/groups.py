@@ -188,6 +188,14 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
     return PodGroupState(pod.namespace, first.name, pods, least, first.most, topology)
 
 
+def least_of(pod: Pod, snapshot: Snapshot) -> int:
+    """Return how many pods the group of a pod needs at once, as the pod says it, or the PodGroup object; 0: it is in none, or in one that needs no number of pods."""
+    if pod.group is None or not pod.group.native:
+        return pod.group.least if pod.group is not None else 0
+    found = snapshot.pod_index.groups.get((pod.namespace, pod.group.name.removeprefix(NATIVE)))
+    return found.least if found is not None and found.least > 1 else 0
+
+
 def _with_workers(said: list[tuple[Pod, GroupMembership]]) -> list[tuple[Pod, GroupMembership]]:
     """Return what pods say of their group; what a leader says that goes first holds only as long as it has no workers."""
     workers = next((own for _, own in said if not own.goes_first), None)

@@ -22,6 +22,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.candidates import TOLERATIONS, Candidates
+from apportion.scheduling.groups import least_of
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand, is_kept
 
@@ -203,7 +204,7 @@ class MovableReader:
             return ENDING
         if any(each.controller is None or each.controller.kind in _NOT_ANEW for each in pods):
             return UNMADE
-        if any(each.group is not None and each.group.least for each in pods):
+        if any(least_of(each, self.snapshot) for each in pods):
             return GROUPED
         if any(each.relations != NO_RELATIONS for each in pods):
             return RELATED

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from apportion.allocator.preemption.victims import LEAVING
 from apportion.dra.pod import Pod
+from apportion.scheduling.groups import least_of
 from apportion.scheduling.preemption.eligibility import Holder
 from apportion.scheduling.preemption.heldclaims import HeldClaims
 
@@ -45,7 +46,7 @@ class RunningGroups:
 
     def of(self, pod: Pod) -> RunningGroup | None:
         """Return the group of a pod; None: it is in none, or in one that needs no number of pods."""
-        if pod.group is None or not pod.group.least:
+        if pod.group is None or not least_of(pod, self._held.snapshot):
             return None
         key = f"{pod.namespace}/{pod.group.name}"
         if key not in self._known:
@@ -61,7 +62,7 @@ class RunningGroups:
         named = [[*held.snapshot.named_claims(pod)] for pod in pods]
         claims = [[claim for claim in own if claim is not None] for own in named]
         together = {claim.uid: claim for own in claims for claim in own}
-        least = max([pod.group.least for pod in pods if pod.group is not None], default=0)
+        least = max([least_of(pod, held.snapshot) for pod in pods], default=0)
         priority = max([pod.priority for pod in pods], default=LEAVING)
         by_priority = all(map(held.goes_by_priority, together.values()))
         return RunningGroup(
