@@ -11,6 +11,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, SLICES
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.quota.tenants import GPUS, cluster, quota, said, wait
+from tests.scheduling.evicting import SteeredEvictor, Trial, holds, waits
 
 MODEL: Json = {"name": "h100", "model": "H100", "limit": 2}
 MEMORY: Json = {"name": "memory", "capacity": "memory", "limit": "320Gi"}
@@ -79,6 +80,47 @@ async def test_a_limit_of_devices_goes_on(silent: Client) -> None:
     world.cycle(silent).once()
     assert {"next", "other"} & world.places().keys() == {"next"}
     assert said(world, "other", "ExceedsLimit")[0].endswith("used 3, asked 1, limit 3")
+
+
+def shares(*resources: Json, cohort: str | None = None) -> ObservedCluster:
+    """Return what an operator sees that starts while ten pods of a tenant share a GPU that is not published."""
+    world = cluster(1, "a", "b")
+    world.policy("p", preemption={"mode": "Never", "after": "0s", "minRuntime": "0s"})
+    quota(world, "a", *resources, cohort=cohort, reclaims=cohort is not None)
+    for number in range(10):
+        raw = wait(world, "a", f"share-{number}", at=number)
+        result = {"request": "gpu", "driver": GPU, "pool": "n2", "device": "gpu-0", "shareID": f"s{number}"}
+        result["consumedCapacity"] = {"memory": "8Gi"}
+        world.see(CLAIMS, raw | {"status": {"allocation": {"devices": {"results": [result]}}}})
+    return world
+
+
+async def test_shares_of_a_device_that_is_not_published_count_as_borrowed_no_more_than_they_are(
+    unanswered: Client,
+) -> None:
+    """Ten tenths of a GPU counted as ten: the pod of another GPU, which is guaranteed as well, was evicted for who has a guarantee, too."""
+    world = shares(GPUS | {"guaranteed": 2}, cohort="x")
+    quota(world, "b", cohort="x", reclaims=True, guaranteed=1)
+    holds(world, "whole", 0, team="a")
+    waits(world, "b1", 1, team="b")
+    evictor = SteeredEvictor(world)
+    made = Trial(world, world.cycle(unanswered, evictor=evictor), evictor)
+    await made.passes(4)
+    assert made.evicted == []
+
+
+async def test_a_limit_counts_shares_of_a_device_that_is_not_published_as_whole_ones(silent: Client) -> None:
+    """Each may be all of it; where the device is published it is known how much they are."""
+    world = shares(GPUS | {"limit": 2})
+    wait(world, "a", "next", at=20)
+    cycle = world.cycle(silent)
+    cycle.once()
+    assert "next" not in world.places()
+    assert said(world, "next", "ExceedsLimit")[0].endswith("; 10 in use are not published now, and may count")
+    shared = {"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}, "allowMultipleAllocations": True}
+    world.slice("n2", "n2-devices", {"devices": [shared]}, 1)
+    cycle.once()
+    assert world.places()["next"] == "n1"
 
 
 async def test_limits_hold_after_a_take_over(silent: Client) -> None:

@@ -37,11 +37,11 @@ class Charge(NamedTuple):
     amounts: tuple[tuple[str, int], ...] = ()
     """By full name, in 10^-9."""
     published: bool = True
-    """Whether a slice has the device; otherwise profile, model, and amounts that are not those of a share are not known."""
+    """Whether a slice has the device; otherwise profile, model, how much of it a share is, and amounts that are not those of a share are not known."""
 
 
 def charges(claim: Claim, allocation: Allocation, published: Published) -> tuple[Charge, ...]:
-    """Return what the allocation of a claim takes; a device that is not published counts as one device without capacity."""
+    """Return what the allocation of a claim takes; a device that is not published counts as one device without capacity, a share of it as the least one."""
     classes = dict(_classes(claim))
     return tuple(
         charge(result, classes.get(result.request, ""), published(result.device))
@@ -56,10 +56,12 @@ def charge(result: DeviceResult, device_class: str, device: Device | None) -> Ch
     # Of a capacity that has two names the qualified one counts, as where devices are read.
     names = sorted(result.consumed, key=lambda name: "/" in name)
     consumed = {qualify(name, driver): result.consumed[name].nano for name in names}
+    is_share = result.share_id is not None and bool(result.consumed)
     if device is None:
-        return Charge(device_class, driver, amounts=tuple(sorted(consumed.items())), published=False)
+        least = LEAST_SHARE if is_share else NANO
+        return Charge(device_class, driver, "", "", least, tuple(sorted(consumed.items())), published=False)
     devices, amounts = NANO, whole_amounts(device)
-    if result.share_id is not None and result.consumed:
+    if is_share:
         parts = [-(-taken * NANO // amounts[name]) for name, taken in consumed.items() if amounts.get(name)]
         devices, amounts = min(max([LEAST_SHARE, *parts]) if parts else NANO, NANO), consumed
     named = first_attribute(device, PROFILES), first_attribute(device, MODELS)

@@ -75,7 +75,7 @@ class Resource:
         if charge.published or (self.device_class and charge.device_class != self.device_class):
             return False
         if not self.capacity:
-            return bool(self.profile or self.model)
+            return bool(self.profile or self.model) or charge.devices < NANO
         wanted = qualify(self.capacity, charge.driver)
         return all(name != wanted for name, _ in charge.amounts)
 
