@@ -158,7 +158,8 @@ class Cycle:
 
     async def run(self) -> None:
         """Act until cancelled; writes that are under way are waited for."""
-        self._take_backs.skip()
+        for _ in self._take_backs.skip():
+            await asyncio.sleep(0)
         self._tidying.begin()
         self._writes.gate_removals.begin_anew()
         evaluating = asyncio.create_task(

@@ -6,7 +6,7 @@ out for all, the claims that wait behind the others. Each exclusion lasts twice 
 ends at once when the node changes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from typing import Final, TypeVar
@@ -56,10 +56,9 @@ class Exclusions:
         out with it for a moment: one, then three, then seven. One that was tried before takes no others with it, so that all get their turn.
         """
         kept, now = self._nodes.setdefault(pod, {}), self._clock()
-        refused = {name for name, each in kept.items() if each.times}
-        others = _EACH * len(refused - {node.name})
-        seconds = self._refuse(kept, node.name, node, least=others)
-        if node.name in refused:
+        was_tried = node.name in kept and kept[node.name].times > 0
+        seconds = self.refuse_nodes(pod, (node,))
+        if was_tried:
             return seconds
         since, tried = self._tried.get(pod, (now, 0))
         since, tried = (since, tried + 1) if now - since < _IN_A_ROW else (now, 1)
@@ -72,6 +71,12 @@ class Exclusions:
             before = kept.get(other.name)
             self._begin(kept, other.name, _Exclusion(now + _FIRST, before.times if before else 0, other))
         return seconds
+
+    def refuse_nodes(self, pod: str, nodes: Collection[Node]) -> float:
+        """Leave out for a pod (UID) all nodes of a device that several reach, which were refused as one; returns for how many seconds at most."""
+        kept, names = self._nodes.setdefault(pod, {}), {node.name for node in nodes}
+        others = [name for name, each in kept.items() if each.times and name not in names]
+        return max([self._refuse(kept, each.name, each, least=_EACH * len(others)) for each in nodes])
 
     def refuse_device(self, device: DeviceId) -> float:
         """Leave a device out for all; returns for how many seconds."""

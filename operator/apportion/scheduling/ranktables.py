@@ -53,12 +53,15 @@ class RankTables:
                     groupevents.no_rank_table(self._recorder, pod, str(table))
         return found
 
-    def lost(self, pod: Pod, allocation: Allocation) -> None:
-        """Note that a pod without our gate lost these devices before it started: those that have a table hear that it is not true."""
+    def lost(self, pod: Pod, allocation: Allocation) -> int:
+        """Note that a pod without our gate lost these devices before it started: those that have a table hear that it is not true. Returns how many pods were looked at."""
+        if not any(map(self._may_be_chip, allocation.results)):
+            return 0
         group = group_of(pod, self._snapshot)
-        having = [each for each in (group.pods if group is not None else (pod,)) if each.has_rank_table]
-        if having and any(map(self._may_be_chip, allocation.results)):
+        pods = group.pods if group is not None else (pod,)
+        if having := [each for each in pods if each.has_rank_table]:
             groupevents.rank_table_outdated(self._recorder, having, pod)
+        return len(pods)
 
     def _may_be_chip(self, result: DeviceResult) -> bool:
         """Say whether a device may be in a table: a whole NPU, or one that is published no more."""

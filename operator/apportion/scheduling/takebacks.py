@@ -39,28 +39,37 @@ class TakeBacks:
         self._still_prepared = still_prepared
         self._rank_tables = rank_tables
 
-    def skip(self) -> None:
-        """Take note of those of the time when another replica acted: that one dealt with them, so that they exclude no node. Containers of former pods may run all the same."""
+    def skip(self) -> Iterator[None]:
+        """Take note of those of the time when another replica acted: that one dealt with them, so that they exclude no node. Containers of former pods may run all the same. Yields where others may run."""
+        pace = Pace()
         while self._snapshot.deallocations:
-            self._still_prepared.note(self._snapshot.deallocations.popleft())
+            event = self._snapshot.deallocations.popleft()
+            self._still_prepared.note(event)
+            if pace.rests(1 + sum(1 for _ in self._snapshot.users(event.claim))):
+                yield
 
     def note(self) -> Iterator[None]:
         """Exclude nodes that kube-scheduler refused, and nodes where a claim may still be prepared; yields where others may run."""
-        pace = Pace()
+        pace, looked = Pace(), 1
         while self._snapshot.deallocations:
             event = self._snapshot.deallocations.popleft()
             self._still_prepared.note(event)
             nodes = self._nodes(event.allocation)
             for pod in self._snapshot.users(event.claim):
-                if pace.rests():
+                if pace.rests(looked):
                     yield
-                placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
+                looked, placeable = 1, not (pod.node or pod.gates or pod.finished or pod.deleting)
                 if placeable:
-                    self._rank_tables.lost(pod, event.allocation)
+                    looked += self._rank_tables.lost(pod, event.allocation)
                 if nodes and event.is_refusal_for(pod.uid) and placeable:
                     metrics.TAKE_BACKS.inc()
-                    alike = self._snapshot.nodes.values() if len(nodes) == 1 else ()
-                    seconds = max([self._exclusions.refuse_node(pod.uid, each, alike) for each in nodes])
+                    looked += len(nodes)
+                    if len(nodes) == 1:
+                        alike = self._snapshot.nodes.values()
+                        looked += len(alike)
+                        seconds = self._exclusions.refuse_node(pod.uid, nodes[0], alike)
+                    else:
+                        seconds = self._exclusions.refuse_nodes(pod.uid, nodes)
                     others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
                     events.node_refused(self._recorder, pod, nodes[0].name + others, seconds)
                     _log.info(
