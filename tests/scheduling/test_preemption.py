@@ -4,7 +4,9 @@ import math
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from tests.observedcluster import request
 from tests.scheduling.evicting import (
     ends,
     holds,
@@ -48,6 +50,26 @@ async def test_nobody_goes_for_equal_or_lower_priority(unanswered: Client, prior
     waits(made.world, "asks", 1, priority=priority)
     await made.passes(4)
     assert made.evicted == []
+
+
+@pytest.mark.parametrize("classes", [("gpu", "calm"), ("calm", "gpu"), ("gpu", "slow"), ("gpu", "gpu")])
+async def test_pods_go_for_one_that_names_several_claims_if_the_policies_of_all_say_so(
+    unanswered: Client, classes: tuple[str, str]
+) -> None:
+    """The claim with the smaller UID decided for both, also for how long the pod waits before."""
+    made = trial(unanswered, 2)
+    for name, mode in (("calm", "Never"), ("slow", "LowerPriority")):
+        made.world.device_class(name)
+        made.world.policy(name, classes=(name,), preemption={"mode": mode, "after": "1m"})
+    holds(made.world, "low", 0, 1)
+    for name, device_class in zip("ab", classes, strict=True):
+        made.world.claim(name, request(device_class))
+    made.world.pod("high", "a", "b", gates=(GATE,), spec={"priority": 5})
+    await made.passes(4)
+    assert made.evicted == (["low"] if classes == ("gpu", "gpu") else [])
+    made.world.clock.now += 60
+    await made.passes(4)
+    assert made.evicted == ([] if "calm" in classes else ["low"])
 
 
 async def test_nobody_goes_before_the_demand_has_waited(unanswered: Client) -> None:

@@ -6,6 +6,8 @@ In: a demand, the rules of its policy and of quotas. Out: one value; a search ma
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from apportion.api.policy import PreemptionMode
+from apportion.cluster.managedclasses import ManagedClasses
 from apportion.dra.claim import Claim
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder, LowerPriority
 from apportion.scheduling.preemption.guarantees import ReclaimRule
@@ -20,6 +22,12 @@ class _Nobody:
 
 
 NOBODY, LOWER_PRIORITY = _Nobody(), LowerPriority()
+
+
+def by_priority(demand: WaitingDemand, managed: ManagedClasses) -> Eligibility:
+    """Return the rule by which pods go for a demand by priority: nobody does, unless the policies of all of its claims say so."""
+    modes = (managed.policy(claim).preemption.mode for claim in demand.claims)
+    return NOBODY if PreemptionMode.NEVER in modes else LOWER_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)

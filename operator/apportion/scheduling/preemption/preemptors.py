@@ -15,6 +15,7 @@ from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup, is_current_group
 from apportion.scheduling.pace import Pace
+from apportion.scheduling.preemption.attempt import NOBODY, by_priority
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.preemptor import Preemptor, of_demand, of_group
@@ -226,8 +227,7 @@ class Preemptors:
 
     def _goes_by_priority(self, preemptor: Preemptor) -> bool:
         """Say whether the policies of all of its claims let others go for it."""
-        modes = (self.settings(member).mode for member in preemptor.members)
-        return all(mode is not PreemptionMode.NEVER for mode in modes)
+        return by_priority(preemptor.demand, self._snapshot.managed) is not NOBODY
 
     def forget(self) -> None:
         """Forget who found none."""
@@ -252,7 +252,8 @@ class Preemptors:
 
     def may_evict(self, preemptor: Preemptor) -> bool:
         """Say whether pods may be evicted for one by now; if not, it can still wait for what ends anyway."""
-        demand, after = preemptor.demand, self.settings(preemptor.demand).after.total_seconds()
+        demand, managed = preemptor.demand, self._snapshot.managed
+        after = max([managed.policy(claim).preemption.after for claim in demand.claims]).total_seconds()
         return (
             all(self._decider.waits_for(member.key) >= after for member in preemptor.members)
             and not self._cooldown.rests(demand.claims[0].namespace)

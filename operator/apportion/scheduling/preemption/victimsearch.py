@@ -15,13 +15,12 @@ from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
 from apportion.allocator.preemption.severalnodes import SeveralNodes
 from apportion.allocator.preemption.victims import NodeVictims, VictimSet
-from apportion.api.policy import PreemptionMode
 from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.neighbours import are_related
 from apportion.scheduling.obstacles import Obstacles, holds_devices
 from apportion.scheduling.preemption.asking import Asking
-from apportion.scheduling.preemption.attempt import LOWER_PRIORITY, NOBODY, Attempt
+from apportion.scheduling.preemption.attempt import NOBODY, Attempt, by_priority
 from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, pods_of, together
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf
@@ -292,9 +291,8 @@ class VictimSearch:
     def _attempts(self, demand: WaitingDemand, in_progress: InProgress) -> list[Attempt]:
         """Return the attempts to have pods evicted for a demand, the best first."""
         reclaim = self._guarantees.reclaim_rule(demand, in_progress.ahead, in_progress.going)
-        mode = self._snapshot.managed.policy(demand.claims[0]).preemption.mode
-        by_priority = NOBODY if mode is PreemptionMode.NEVER else LOWER_PRIORITY
-        found = [Attempt(reclaim.within, by_priority, reclaim)] if reclaim.within is not None else []
-        if by_priority is not NOBODY:
-            found.append(Attempt(demand, by_priority, replace(reclaim, within=None)))
+        rule = by_priority(demand, self._snapshot.managed)
+        found = [Attempt(reclaim.within, rule, reclaim)] if reclaim.within is not None else []
+        if rule is not NOBODY:
+            found.append(Attempt(demand, rule, replace(reclaim, within=None)))
         return found
