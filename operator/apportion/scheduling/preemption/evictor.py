@@ -5,16 +5,17 @@ In: pods in the version that was decided upon. Out: evicted pods, or why one of 
 request checks the lease first and carries the pod's UID.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import BUDGETS, PODS
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import label_selector
-from apportion.errors import ApiError, BrokenInput, Missing, Overtaken, Unanswered
+from apportion.errors import ApiError, BrokenInput, Missing, Oversized, Overtaken, Unanswered
 
 NO_RIGHT = "the operator has no right to evict, which manifests/components/preemption gives"
 """Why nobody is evicted where a policy says so and the component is missing."""
@@ -23,6 +24,9 @@ _UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods that no PodDisruptionBudget guards."""
 _ALWAYS = "AlwaysAllow"
 """Policy of a PodDisruptionBudget that lets go every pod which is not ready."""
+_PART: Final = 16
+"""PodDisruptionBudgets of one answer, or fewer where these have more bytes than `_LARGEST`."""
+_LARGEST: Final = 2**21
 _TOO_MANY = 429
 """HTTP status of an eviction that a PodDisruptionBudget forbids now."""
 
@@ -59,12 +63,29 @@ class Evictor:
         for namespace, count in spaces.items():
             if count > 1:
                 mine = [pod for pod in pods if pod.namespace == namespace]
-                listed = await self._client.list(BUDGETS, namespace=namespace)
-                for raw in listed["items"]:
+                async for raw in self._budgets(namespace):
                     refused = await self._exceeded(raw, mine)
                     if refused is not None:
                         return refused
         return None
+
+    async def _budgets(self, namespace: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the PodDisruptionBudgets of a namespace. They are read a few at once, and others run in between: a tenant may make thousands, each of a megabyte."""
+        count, token = _PART, ""
+        while True:
+            page = {"limit": str(count)} | ({"continue": token} if token else {})
+            most = _LARGEST if count > 1 else 0
+            try:
+                part = await self._client.list(BUDGETS, namespace=namespace, most=most, **page)
+            except Oversized:
+                count //= 2
+                continue
+            for raw in part.get("items") or ():
+                yield raw
+                await asyncio.sleep(0)
+            token = part["metadata"].get("continue") or ""
+            if not token:
+                return
 
     async def _exceeded(self, raw: dict[str, Any], pods: Sequence[Pod]) -> Refused | None:
         """Return one of the pods if a PodDisruptionBudget selects more of them than may go now, without those that it does not guard."""
