@@ -93,7 +93,8 @@ class Gates:
             if pod.group is not None:
                 key = pod.namespace, pod.group.name
                 if key not in whole:
-                    whole[key] = self._may_be_whole(*key, pod.group.least) and _whole(pod, snapshot, has)
+                    may_be = self._may_be_whole(*key, pod.group.least)
+                    whole[key] = may_be and (yield from _whole(pod, snapshot, has, pace))
                 if not whole[key]:
                     continue
             claims = claims_of(pod, snapshot)
@@ -173,12 +174,21 @@ def _is_ours(claim: Claim, snapshot: Snapshot) -> bool:
     return has_ours or snapshot.managed.owns(claim)
 
 
-def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
-    """Say whether enough pods of a pod's group are served."""
+def _whole(
+    pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool], pace: Pace
+) -> Generator[None, None, bool]:
+    """Say whether enough pods of a pod's group are served; yields by the `pace`: thousands of them may share a claim."""
     group = group_of(pod, snapshot)
-    return group is None or (
-        not group.flaw and sum(has_all(each, snapshot, has) for each in group.pods) >= group.least
-    )
+    if group is None or group.flaw:
+        return group is None
+    served = 0
+    for each in group.pods:
+        if served >= group.least:
+            break
+        if pace.rests(len(each.claims) or 1):
+            yield
+        served += has_all(each, snapshot, has)
+    return served >= group.least
 
 
 def _uncut(claim: Claim, snapshot: Snapshot) -> DeviceId | None:
