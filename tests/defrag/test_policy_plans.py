@@ -5,17 +5,21 @@ from typing import Any
 import pytest
 
 from apportion.allocator.finished import finished
+from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, POD_GROUPS, PODS
+from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.defrag import movables
 from apportion.scheduling.defrag.goals import check_goal
 from apportion.scheduling.defrag.movables import MovableReader, Scope
 from apportion.scheduling.defrag.records import plan_record
+from apportion.scheduling.pace import AT_ONCE
 from testbed.cycle import now
 from tests.clients import silent
 from tests.defrag.planned import Json, cards, plan, policy, runs, scattered
-from tests.observedcluster import GPU
+from tests.observedcluster import GPU, request
+from tests.steps import Steps
 
 __all__ = ["silent"]
 
@@ -72,6 +76,27 @@ async def test_pods_of_a_group_stay_whose_podgroup_object_says_how_many_it_needs
         cluster.see(POD_GROUPS, {"metadata": metadata, "spec": {"schedulingPolicy": says}})
         _, found = plan(cluster, silent)
         assert found.left_alone[movables.GROUPED] == alone
+
+
+async def test_pods_that_hang_together_by_claims_are_read_in_steps(silent: Client) -> None:
+    """5,000 pods of which each names the next one's claim, too, were gone through in one piece."""
+    longest, many = [], 5 * AT_ONCE
+    for count in (many, 2 * many):
+        cluster = scattered()
+        for number in range(count):
+            cluster.claim(f"c{number}", request("gpu"))
+        for number in range(count):
+            cluster.pod(f"p{number}", f"c{number}", f"c{(number + 1) % count}", "a-claim", gates=(GATE,))
+        candidates = cluster.cycle(silent).decider.candidates
+        scope = Scope(nodes=frozenset({"n1", "n2"}), unattended=True)
+        reading = MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather()
+        found, more = [], True
+        while more:
+            with Steps(Snapshot.named_claims) as counted:
+                more = next(reading, reading) is not reading
+            found.append(counted.count)
+        longest.append(max(found))
+    assert max(longest) <= 4 * AT_ONCE
 
 
 async def test_pods_that_could_go_to_the_same_nodes_share_their_names(silent: Client) -> None:

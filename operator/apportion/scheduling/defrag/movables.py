@@ -8,12 +8,13 @@ ask something of the pods beside them, because these may move as well. Without a
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 
 from apportion.allocator.defrag.moves import Movable, Resources
 from apportion.allocator.defrag.restartcost import restart_cost
 from apportion.allocator.demand import Demand
+from apportion.allocator.finished import finished
 from apportion.api.claimconfig import as_asked
 from apportion.api.contract import MANAGER
 from apportion.api.defrag import MOST_DEVICES
@@ -23,6 +24,7 @@ from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.scheduling.backfill.nodeendings import seconds
 from apportion.scheduling.candidates import TOLERATIONS, Candidates
 from apportion.scheduling.groups import least_of
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand, is_kept
 
@@ -96,7 +98,12 @@ class MovableReader:
         """
         found, names = Movables(), {*wanted}
         moment = self.snapshot.changes.claims.end
-        for claims, pods in self._together():
+        seen: set[str] = set()
+        for uid in sorted(self.snapshot.claim_index.allocated):
+            if uid in seen or uid not in self.snapshot.claims:
+                continue
+            claims, pods = yield from self._joined(uid)
+            seen.update(each.uid for each in claims)
             self._add(found, claims, pods)
             if found.movables:
                 names.update(found.movables[-1].requests)
@@ -129,7 +136,7 @@ class MovableReader:
         if not claims:
             found.left_alone[WITHOUT_POD] += 1
             return found
-        self._add(found, *self._joined(claims[0].uid))
+        self._add(found, *finished(self._joined(claims[0].uid)))
         names = {name for each in found.movables for name in each.requests}
         for each in {target, pod.node or target}:
             self._add_room(found, each, names)
@@ -168,22 +175,15 @@ class MovableReader:
         found.movables.append(Movable(key, node, demand, holds, len(pods), cost, total(pods)))
         found.pods[key], found.claims[key] = pods, claims
 
-    def _together(self) -> Iterator[tuple[tuple[Claim, ...], tuple[Pod, ...]]]:
-        """Yield the claims with devices, those that pods share together, with all pods that name them and have not ended."""
-        seen: set[str] = set()
-        for uid in sorted(self.snapshot.claim_index.allocated):
-            if uid not in seen and uid in self.snapshot.claims:
-                claims, pods = self._joined(uid)
-                seen.update(each.uid for each in claims)
-                yield claims, pods
-
-    def _joined(self, uid: str) -> tuple[tuple[Claim, ...], tuple[Pod, ...]]:
-        """Return the claims that go together with one, and the pods that name them and have not ended."""
-        snapshot = self.snapshot
+    def _joined(self, uid: str) -> Generator[None, None, tuple[tuple[Claim, ...], tuple[Pod, ...]]]:
+        """Return the claims that go together with one because pods share them, and all pods that name them and have not ended. Yields after each few of them."""
+        snapshot, pace = self.snapshot, Pace()
         claims, pods = {uid: snapshot.claims[uid]}, dict[str, Pod]()
         left = [uid]
         while left:
             for pod in snapshot.users(claims[left.pop()]):
+                if pace.rests():
+                    yield
                 if pod.uid in pods or pod.finished:
                     continue
                 pods[pod.uid] = pod
@@ -234,13 +234,7 @@ class MovableReader:
 
 def movables_of(snapshot: Snapshot, candidates: Candidates, now: float, wanted: Iterable[str]) -> Movables:
     """Return what a person may move; `now`: seconds since 1970, `wanted`: further resources of nodes that count."""
-    reading = MovableReader(snapshot, candidates, now).gather(wanted)
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            found: Movables = end.value
-            return found
+    return finished(MovableReader(snapshot, candidates, now).gather(wanted))
 
 
 def _node(claims: Iterable[Claim]) -> str | None:
