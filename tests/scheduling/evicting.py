@@ -11,6 +11,7 @@ from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.errors import Unanswered
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.preemption.evictor import Refused
 from tests.observedcluster import Json, ObservedCluster, request
@@ -34,6 +35,8 @@ class SteeredEvictor:
     """Those that it protects only when they are asked for in earnest."""
     unseen: Collection[str] = ()
     """Those whose end the watch does not show yet."""
+    unanswered: Collection[str] = ()
+    """Those whose eviction is not answered the first time, whether they end or not."""
     evicted: list[str] = field(default_factory=list)
 
     async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
@@ -46,6 +49,9 @@ class SteeredEvictor:
         self.evicted.append(pod.name)
         if pod.name not in self.unseen:
             mark_ending(self.world, pod.name)
+        if pod.name in self.unanswered:
+            self.unanswered = [name for name in self.unanswered if name != pod.name]
+            raise Unanswered("POST eviction: TimeoutError")
         return None
 
 

@@ -35,6 +35,31 @@ async def test_a_preemptor_that_loses_its_devices_at_once_evicts_nobody_for_a_wh
     assert made.evicted == ["low", "low-anew"]
 
 
+@pytest.mark.parametrize("ends_all_the_same", [True, False])
+async def test_an_eviction_without_an_answer_was_in_vain_if_the_pod_has_ended(
+    unanswered: Client, *, ends_all_the_same: bool
+) -> None:
+    """It counted as none: behind a slow webhook the victims came back, and went again and again."""
+    made = trial(unanswered, 1, cooldown="10m")
+    holds(made.world, "low", 0)
+    made.evictor.unanswered = ["low"]
+    made.evictor.unseen = () if ends_all_the_same else ("low",)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes()
+    if ends_all_the_same:
+        ends(made.world, "low")
+        await made.passes()
+        loses_its_devices(made.world, "high")
+        holds(made.world, "low-anew", 0)
+    else:
+        made.evictor.protected = ("low",)
+        await made.passes(20)
+        made.evictor.protected = ()
+        made.world.clock.now += 60
+    await made.passes(20)
+    assert made.evicted == (["low"] if ends_all_the_same else ["low", "low"])
+
+
 async def test_a_preemptor_that_is_deleted_and_made_anew_before_it_starts_evicts_ever_more_seldom(
     unanswered: Client,
 ) -> None:

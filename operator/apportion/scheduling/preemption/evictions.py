@@ -63,6 +63,8 @@ class Preemption:
     """By UID of the pods from whom it does: the quota that has borrowed."""
     tries: int = 1
     evicted: int = 0
+    unanswered: tuple[Pod, ...] = ()
+    """Those whose eviction was not answered: they end, or they do not."""
     asked_until: float | None = None
     """When the last eviction was asked for; None: it goes on."""
     stopped: bool = False
@@ -196,6 +198,7 @@ class Evictions:
                 self._evicted[pod.uid] = self._clock() + _LATE
         except Unanswered as error:
             # It ends, or it does not: the watch shows which.
+            preemption.unanswered += (pod,)
             _log.info("preemption.unanswered", pod=pod.key, error=str(error))
             self._evicted[pod.uid] = self._clock() + SHOWN
             return None
