@@ -27,7 +27,9 @@ def beside_the_first(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object])
     return threads
 
 
-@pytest.mark.parametrize("texts", [("long" * 1000, "short"), ("short", "long" * 1000)])
+@pytest.mark.parametrize(
+    "texts", [("long" * 1000, "short"), ("short", "long" * 1000)], ids=["longer first", "shorter first"]
+)
 def test_of_two_that_write_a_file_at_once_each_leaves_it_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, str]
 ) -> None:

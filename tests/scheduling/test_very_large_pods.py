@@ -72,7 +72,7 @@ def test_work_to_read_a_pod_does_not_grow_beyond_a_number_of_entries(field: str)
     assert counts[0] < 80 * MOST_ENTRIES
 
 
-@pytest.mark.parametrize("field", FIELDS.keys() - {"gates"})
+@pytest.mark.parametrize("field", sorted(FIELDS.keys() - {"gates"}))
 async def test_such_a_pod_hears_so_and_another_one_is_served(unanswered: Client, field: str) -> None:
     """The Event names the field."""
     make, path = FIELDS[field]

@@ -159,9 +159,8 @@ class QueueWalk:
             if isinstance(queued, WaitingGroup) and not self._is_going_on(queued):
                 # What is chosen for it is held while others are asked.
                 while (others := self._precedence.before(queued)) is not None:
-                    if (yield from self._ask_all(others, turns, capacity)) and self._steps_back(
-                        queued, turns
-                    ):
+                    somebody = yield from self._ask_all(others, turns, capacity)
+                    if somebody and self._steps_back(queued, turns):
                         return "rests"
             while True:
                 try:

@@ -5,14 +5,14 @@ a refusal still stands, so that the same question is not asked in every pass, no
 rules out nodes for a single demand of a shape, the refusal of the shape holds for it too.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.alikedemands import AlikeDemands
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.shape import Shape
@@ -33,34 +33,12 @@ _NEVER = -1, -1, -1
 """An epoch that is over."""
 
 
-@dataclass(slots=True, eq=False)
-class _Alike:
-    """Refused demands of one shape, namespace and priority: the first of them is asked for all."""
-
-    shape: object
-    rows: list[Row] = field(default_factory=list)
-    """In order."""
-    demands: list[WaitingDemand] = field(default_factory=list)
-    """Those of the rows."""
-
-    def add(self, row: Row) -> None:
-        """Add a demand in its place."""
-        at = bisect_left(self.rows, row)
-        self.rows.insert(at, row)
-        self.demands.insert(at, row[1])
-
-    def remove(self, row: Row) -> None:
-        """Remove a demand."""
-        at = bisect_left(self.rows, row)
-        del self.rows[at], self.demands[at]
-
-
 @dataclass(frozen=True, slots=True)
 class _Refused:
     """The last refusal of a demand."""
 
     row: Row
-    alike: _Alike
+    alike: AlikeDemands
     at: float
     """When it was looked at, by the clock."""
 
@@ -100,7 +78,7 @@ class Refusals:
         """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
         self._refused: dict[str, _Refused] = {}
         """By key of the demand, in the order in which they were looked at."""
-        self._alike: dict[tuple[str, int, object], _Alike] = {}
+        self._alike: dict[tuple[str, int, object], AlikeDemands] = {}
         self._single: dict[str, Row] = {}
         """All other demands, by key."""
         self._volumes = -1
@@ -235,7 +213,7 @@ class Refusals:
         if costly or self.of_shape(shape) is not None:
             self._refused_now.add(shape)
         own = demand.claims[0].namespace, demand.priority, shape
-        alike = self._alike.setdefault(own, _Alike(shape))
+        alike = self._alike.setdefault(own, AlikeDemands(shape))
         self._single.pop(key, None)
         alike.add(row)
         self._refused[key] = _Refused(row, alike, self._clock())

@@ -85,6 +85,11 @@ class Preemption:
         """All that is asked for."""
         return self.preemptor.demand
 
+    def all_evicted(self, pods: Mapping[str, Pod]) -> int:
+        """Return how many pods were evicted, those included that end although the eviction was not answered; `pods`: as they are now, by UID."""
+        found = [pods.get(pod.uid) for pod in self.unanswered]
+        return self.evicted + sum(pod is None or pod.deleting for pod in found)
+
     def renew(self, waiting: Mapping[str, WaitingDemand], taken: Collection[str]) -> None:
         """Follow its demands as they are now, by UID of each of their claims: pods that share their claims come and go with claims of their own, and some claims are served before others; `taken`: as `Preemptor.renewed` has it."""
         self.preemptor = self.preemptor.renewed(waiting, taken)

@@ -268,25 +268,20 @@ class Preemptions:
         else:
             self._preemptors.found_none(preemptor, self._preemptors.begun(), 0.0, evicts=True)
         if chosen is not None:
-            self._start(preemptor, chosen, preemption.tries + 1, self._evicted(preemption))
-        elif self._evicted(preemption):
+            self._start(preemptor, chosen, preemption.tries + 1, preemption.all_evicted(self._snapshot.pods))
+        elif preemption.all_evicted(self._snapshot.pods):
             self._give_up(preemption)
 
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)
-        if self._evicted(preemption):
+        if preemption.all_evicted(self._snapshot.pods):
             self._granted.add(preemption.preemptor)
         metrics.PREEMPTIONS.labels("served").inc()
 
     def _give_up(self, preemption: Preemption) -> None:
         self._drop(preemption)
-        if self._evicted(preemption):
+        if preemption.all_evicted(self._snapshot.pods):
             self._rest(preemption.preemptor)
-
-    def _evicted(self, preemption: Preemption) -> int:
-        """Return how many pods were evicted, those included that end although the eviction was not answered."""
-        found = [self._snapshot.pods.get(pod.uid) for pod in preemption.unanswered]
-        return preemption.evicted + sum(pod is None or pod.deleting for pod in found)
 
     def _rest(self, preemptor: Preemptor) -> None:
         """Evict nobody for the namespace for a while."""
