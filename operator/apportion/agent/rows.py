@@ -196,9 +196,10 @@ class SharingRow:
         """Return the row that `to_json` wrote. Raises ValueError, TypeError or KeyError for any other text."""
         raw: dict[str, Any] = json.loads(text)
         devices = (
-            SharedDevice(**{**each, "time_slice": TimeSlice(each["time_slice"])}) for each in raw["devices"]
+            SharedDevice(**{**without_later(SharedDevice, each), "time_slice": TimeSlice(each["time_slice"])})
+            for each in raw["devices"]
         )
-        return cls(**{**raw, "devices": tuple(devices)})
+        return cls(**{**without_later(cls, raw), "devices": tuple(devices)})
 
     def to_json(self) -> str:
         """Return the row as text."""

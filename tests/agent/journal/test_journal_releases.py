@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.journal import Journal
-from apportion.agent.rows import Share, Step
+from apportion.agent.rows import Share, SharedDevice, SharingRow, Step
 from tests.agent.journal.journalrow import ROW, claim, die
 
 _FIRST_RELEASE = """
@@ -84,6 +84,25 @@ def test_a_journal_of_a_later_release_is_read_and_written(tmp_path: Path) -> Non
         later.execute("INSERT INTO further VALUES ('c1')")
         assert later.execute("SELECT uid FROM claims").fetchall() == [("c1",)]
         assert later.execute("PRAGMA user_version").fetchone() == (99,)
+    assert not path.with_suffix(".broken").exists()
+
+
+def test_fields_of_a_later_release_in_the_text_of_a_row_are_left_out(tmp_path: Path) -> None:
+    """The file was set aside for one such field, and all that it remembered with it."""
+    path, shared = tmp_path / "journal.db", SharedDevice("gpu-0", "GPU-1", "GPU-1", mps=True)
+    with closing(Journal(path, "b")) as journal:
+        journal.reserve(claim("c1", "gpu-0"))
+        journal.put_sharing(SharingRow("c1", "d", (shared,)))
+    with closing(sqlite3.connect(path, isolation_level=None)) as later:
+        for table, column, places in (
+            ("claims", "devices", ("$[0].later",)),
+            ("sharing", "setup", ("$.later", "$.devices[0].later")),
+        ):
+            for place in places:
+                later.execute(f"UPDATE {table} SET {column}=json_insert({column}, ?, 1)", (place,))  # noqa: S608 - names of ours
+    with closing(Journal(path, "b")) as journal:
+        assert journal.claims() == (claim("c1", "gpu-0"),)
+        assert journal.sharing() == (SharingRow("c1", "d", (shared,)),)
     assert not path.with_suffix(".broken").exists()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.journal import cards, shares
+from apportion.agent.laterfields import without_later
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Share, Step
 
 
@@ -150,7 +151,7 @@ def _claim(row: sqlite3.Row, uuids: Mapping[str, str], parts: Mapping[int, Share
         devices=tuple(
             ClaimDevice(
                 **{
-                    **device,
+                    **without_later(ClaimDevice, device),
                     "requests": tuple(device["requests"]),
                     "card_uuid": uuids.get(device["card"], ""),
                     "share": parts.get(position),
