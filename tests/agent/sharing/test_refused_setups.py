@@ -102,16 +102,17 @@ async def test_a_time_slice_before_a_refused_daemon_is_taken_back(tmp_path: Path
         assert gpu.fake.shared(0) == DEFAULTS
 
 
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_UNKNOWN])
 async def test_defaults_that_a_card_refuses_are_set_when_it_takes_them(
-    tmp_path: Path, make_gpus: Nodes
+    tmp_path: Path, make_gpus: Nodes, code: int
 ) -> None:
-    """A GPU that has to be reset first keeps no pod Terminating, and is set up otherwise for nobody until it has its defaults."""
+    """A GPU that has to be reset first, or is lost and says Unknown Error, keeps no pod Terminating, and is set up otherwise for nobody until it has its defaults."""
     gpu = make_gpus()
     async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend) as node:
         setups = setups_of(tmp_path, node)
         sliced, shared = rows(node)
         await setups.set_up(shared, 10.0)
-        gpu.fake.fail(COMPUTE_MODE, pynvml.NVML_ERROR_RESET_REQUIRED, times=-1)
+        gpu.fake.fail(COMPUTE_MODE, code, times=-1)
         await setups.end("a", GPU)
         await setups.keep()
         assert gpu.fake.shared(0) != DEFAULTS

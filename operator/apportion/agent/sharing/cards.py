@@ -13,7 +13,7 @@ from apportion.agent.devices.sharing import Sharing, TimeSlice
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice
 from apportion.agent.sharing import acts
-from apportion.errors import Lost, Silent, Unsupported
+from apportion.errors import HardwareError, Lost, Silent
 
 _log = structlog.get_logger()
 R = TypeVar("R")
@@ -48,18 +48,19 @@ class SharedCards:
     async def cleared(self, device: SharedDevice) -> bool:
         """Give a device the driver's defaults; returns False while it may not have them: its card does not answer, or refuses.
 
-        One whose card is lost or has left has them: a driver that sees it anew starts with its defaults. Raises NotReady and HardwareError.
+        One whose card is lost or has left has them: a driver that sees it anew starts with its defaults. Raises NotReady.
         """
         try:
             if device.mps:
                 await self.set_exclusive(device, exclusive=False)
             if device.time_slice is not TimeSlice.DEFAULT:
                 await self.set_time_slice(device, TimeSlice.DEFAULT)
-        except Unsupported as error:
-            _log.warning("sharing.not_taken_back", device=device.device, error=str(error))
-            return False
         except Lost as error:
             _log.warning("sharing.card_lost", device=device.device, error=str(error))
             return not isinstance(error, Silent)
+        except HardwareError as error:
+            # Some lost GPUs answer "Unknown Error" and the like, for as long as they are there.
+            _log.warning("sharing.not_taken_back", device=device.device, error=str(error))
+            return False
         self._context.at("sharing.taken_back")
         return True

@@ -102,7 +102,7 @@ class Setups:
         """Take back what a claim had set up, as far as no other claim shares it; without a row there is nothing.
 
         What a card has that does not answer, or refuses its defaults, is taken back later (`keep`), and so is a daemon that was never ready.
-        Raises HardwareError or NotReady when something else cannot be taken back now; the row then stays.
+        Raises NotReady when something else cannot be taken back now; the row then stays.
         """
         row = self._context.journal.sharing_of(uid, driver)
         if row is not None:
