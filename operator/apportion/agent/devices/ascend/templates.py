@@ -64,7 +64,9 @@ def parse(text: str) -> dict[str, CounterAmounts]:
 def profiles(
     reported: Mapping[str, CounterAmounts], model: CardModel | None, totals: CounterAmounts
 ) -> tuple[Profile, ...]:
-    """Return the profiles from npu-smi's output and the table. Empty: this chip's templates are unknown."""
+    """Return the profiles from npu-smi's output and the table. Empty: this chip's templates are unknown, or what they take of it."""
+    if not (totals.get("aicore") and totals.get("memory")):
+        return ()
     known = {profile.name: profile.amounts for profile in model.profiles} if model is not None else {}
     rows = {name: _exact(name, row, known, totals) for name, row in reported.items()} or known
     most = model.most if model is not None else 0
