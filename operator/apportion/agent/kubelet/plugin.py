@@ -22,6 +22,8 @@ from apportion.errors import BrokenInput
 
 LONGEST_PATH = 107
 """Bytes of a unix socket's path that grpc takes (`sun_path` less its final zero)."""
+_SOCKET, _REGISTRATION = ".sock", "-reg.sock"
+"""Ends of the sockets' names."""
 _GRACE = 1.0
 """Seconds for answers and streams that are over to leave the servers."""
 _log = structlog.get_logger()
@@ -42,16 +44,16 @@ class Plugin:
         self._health = health
         self._calls = Calls()
         suffix = f"-{instance}" if instance else ""
-        self.socket = _fit(plugins / self.driver, f"dra{suffix}.sock")
-        self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
+        self.socket = _fit(plugins / self.driver, "dra", suffix, _SOCKET)
+        self.registration = _fit(registry, self.driver, suffix, _REGISTRATION)
         self._servers: list[grpc.aio.Server] = []
         self.registered = asyncio.Event()
         """Set once kubelet reported that it registered the plugin."""
 
     async def start(self) -> None:
         """Serve both sockets. Sockets of killed agents are removed first: kubelet would go on trying them."""
-        await asyncio.to_thread(_clear_dead, self.registration.parent, f"{self.driver}-*-reg.sock")
-        await asyncio.to_thread(_clear_dead, self.socket.parent, "dra-*.sock")
+        await asyncio.to_thread(_clear_dead, self.registration.parent, self.driver, _REGISTRATION)
+        await asyncio.to_thread(_clear_dead, self.socket.parent, "dra", _SOCKET)
         await self._serve(self.socket, plugin_handlers(self.preparer, self._health, self._calls))
         info = registration_handler(self.driver, str(self.socket), self._notified)
         await self._serve(self.registration, (info,))
@@ -98,9 +100,9 @@ def _clear(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _clear_dead(folder: Path, pattern: str) -> None:
-    """Remove sockets of our name that refuse connections; another agent of a rolling update accepts them."""
-    for path in folder.glob(pattern):
+def _clear_dead(folder: Path, stem: str, end: str) -> None:
+    """Remove sockets of our names that refuse connections; another agent of a rolling update accepts them."""
+    for path in (*folder.glob(f"{stem}-*{end}"), *folder.glob(f"{_mark(stem)}*{end}")):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.connect(str(path))
@@ -111,11 +113,15 @@ def _clear_dead(folder: Path, pattern: str) -> None:
                 continue
 
 
-def _fit(folder: Path, name: str) -> Path:
-    path = folder / name
-    if len(str(path).encode()) <= LONGEST_PATH:
-        return path
-    short = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{name[-9:]}"
-    if len(str(short).encode()) <= LONGEST_PATH:
-        return short
+def _fit(folder: Path, stem: str, suffix: str, end: str) -> Path:
+    """Return a socket's path, or a shorter one that begins with the mark of its stem."""
+    path = folder / f"{stem}{suffix}{end}"
+    short = folder / f"{_mark(stem)}{hashlib.sha256(path.name.encode()).hexdigest()[:10]}{end}"
+    for each in (path, short):
+        if len(str(each).encode()) <= LONGEST_PATH:
+            return each
     raise BrokenInput(f"{path} is longer than the {LONGEST_PATH} bytes of a unix socket's path")
+
+
+def _mark(stem: str) -> str:
+    return hashlib.sha256(stem.encode()).hexdigest()[:6]
