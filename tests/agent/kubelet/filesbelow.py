@@ -1,5 +1,6 @@
 """What serves kubelet on one card without a control plane, with all its files below one folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from apportion.agent.cdi import CdiFolder
@@ -36,6 +37,7 @@ def preparer(
     *devices: str,
     known: bool = True,
     claim_status: ClaimStatusWriter | None = None,
+    try_now: Callable[[str, str], None] = lambda _card, _partition: None,
 ) -> Preparer:
     """Return what serves kubelet, with its files in a folder; the API has the claim if it is `known` there."""
     if known:
@@ -50,7 +52,7 @@ def preparer(
         driver=GPU,
         kind="gpu",
         node="n",
-        try_now=lambda _card, _partition: None,
+        try_now=try_now,
         networks=networks.pods,
         claim_status=claim_status,
     )

@@ -268,6 +268,8 @@ class Preparer:
             await self._networks.release(ref.uid, self.driver)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         await self.begin(claim, results, row)
+        if known is not None:
+            self._update_statuses(known)
         return row
 
     async def begin(self, claim: Claim, results: Sequence[DeviceResult], row: ClaimRow) -> None:
