@@ -166,11 +166,8 @@ class Publisher:
         for body in changes.updates:
             self._wrote(await self._client.replace(SLICES, body["metadata"]["name"], body))
         for body in changes.creates:
-            try:
-                self._wrote(await self._client.create(SLICES, body))
-            except Overtaken:
-                # The other agent of a rolling update created it first; the next round compares with its slices.
-                self.wake()
+            # Overtaken: the other agent of a rolling update created it first; the next round compares with its slices.
+            self._wrote(await self._client.create(SLICES, body))
         self._newest[pool.driver] = changes.generation
         count = len(changes.deletes) + len(changes.updates) + len(changes.creates)
         _log.info(
