@@ -128,7 +128,7 @@ class Agent:
         )
         self._claim_status = ClaimStatusWriter(client, self.context.now)
         self._events = NodeEvents(client, self._recorder, options.node)
-        self.context.warn = self._events.warn
+        self.context.warn = self._events.warn_anew
         self._monitor = HardwareMonitor(
             self.context,
             self._inventory,

@@ -89,6 +89,14 @@ class NodeEvents:
             for warning in sorted(fresh):
                 self._recorder.warning(about, reason, warning)
 
+    async def warn_anew(self, reason: str, warnings: Iterable[str]) -> None:
+        """Write an Event on the Node about what has happened, also when the same has happened before."""
+        texts = sorted({*warnings} - {""})
+        about = await self._node_object() if texts else None
+        if about is not None:
+            for text in texts:
+                self._recorder.warning(about, reason, text)
+
     async def note(self, reason: str, text: str) -> None:
         """Write a Normal Event on the Node when there is something to say that is not what was last said."""
         about = await self._node_object() if text and self._noted.get(reason) != text else None
