@@ -19,7 +19,13 @@ from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.foreignclaims import foreign_ahead, foreign_claims_on, has_foreign
+from apportion.scheduling.foreignclaims import (
+    Turns,
+    foreign_ahead,
+    foreign_claims_on,
+    has_foreign,
+    without_turns,
+)
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.noderoom import NodeRoom, promised_node
@@ -65,15 +71,20 @@ class Candidates:
         yield from self._room.steps()
         yield from self.placed.steps()
 
-    def ahead(self, pods: Collection[Pod]) -> Generator[None, None, bool]:
-        """Find what `ask` needs to know of nodes, and of the pods there, about these pods; yields where others may run. Says whether all of it is kept."""
+    def ahead(self, pods: Collection[Pod], turns: Turns = without_turns) -> Generator[None, None, bool]:
+        """Find what `ask` needs to know of nodes, and of the pods there, about these pods; yields where others may run. Says whether all of it is kept.
+
+        `turns`: as `foreign_ahead` has it.
+        """
         yield from self._room.capacity.ahead(pods)
-        yield from foreign_ahead(pods, self._room.capacity.nodes, self._snapshot)
+        yield from foreign_ahead(pods, self._room.capacity.nodes, self._snapshot, turns)
         return (yield from self.neighbours.ahead(pods))
 
-    def ahead_of(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, None]:
-        """Find what `ask` needs to know about a demand; yields where others may run."""
-        yield from self.ahead(demand.pods)
+    def ahead_of(
+        self, demand: WaitingDemand, capacity: HostCapacity, turns: Turns = without_turns
+    ) -> Generator[None, None, None]:
+        """Find what `ask` needs to know about a demand; yields where others may run. `turns`: as `foreign_ahead` has it."""
+        yield from self.ahead(demand.pods, turns)
         yield from capacity.fitting_ahead((unplaced(demand, self._snapshot),))
 
     def capacity(self) -> HostCapacity:

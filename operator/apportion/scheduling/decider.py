@@ -124,7 +124,8 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, int]:
-        yield from self._asking.unchanged(demand, self.candidates.ahead_of(demand, capacity))
+        turns = partial(self.searches.steps, demand.key, demand.claims[0].namespace)
+        yield from self._asking.unchanged(demand, self.candidates.ahead_of(demand, capacity, turns))
         yield from self._asking.unchanged(demand, self.quotas.steps(demand))
         as_written = self.shape(demand)
         try:

@@ -3,9 +3,10 @@
 In: a pod, the snapshot. Out: its claims that are not ours and have no devices, and those for extended resources behind which there is a DeviceClass.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeAlias
 
-from apportion.allocator.allocate import catching_up, serving
+from apportion.allocator.allocate import catching_up, is_slow, serving
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import DEFAULT_TERMS
 from apportion.cluster.snapshot import Snapshot
@@ -16,6 +17,9 @@ from apportion.errors import BrokenInput
 from apportion.scheduling.extendedresources import as_claim, backed
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import is_allocated
+
+Turns: TypeAlias = Callable[[Iterator[object]], Iterator[None]]
+"""Does the steps of a search, as long as it is somebody's turn."""
 
 
 def foreign_claims(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...]:
@@ -58,8 +62,19 @@ def foreign_claims_on(
             yield (*claims, *asked), frozenset(nodes)
 
 
-def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot) -> Iterator[None]:
-    """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run."""
+def without_turns(search: Iterator[object]) -> Iterator[None]:
+    """Do all of its steps."""
+    for _ in search:
+        yield
+
+
+def foreign_ahead(
+    pods: Collection[Pod], known: Mapping[str, Node], snapshot: Snapshot, turns: Turns
+) -> Iterator[None]:
+    """Search all nodes for what kube-scheduler allocates for these pods, so that `serving` searches none; yields where others may run.
+
+    `turns`: says for how long nodes are searched; what it raises ends the search.
+    """
     state, pace = snapshot.state, Pace()
     for pod in pods:
         if pace.rests(len(pod.claims) or 1):
@@ -69,8 +84,8 @@ def foreign_ahead(pods: Collection[Pod], known: Mapping[str, Node], snapshot: Sn
         for claims, _ in foreign_claims_on(pod, frozenset(known), known, snapshot):
             asked = Demand(claims)
             try:
-                for _ in catching_up(state, asked, DEFAULT_TERMS):
-                    yield
+                if is_slow(state, asked, DEFAULT_TERMS):
+                    yield from turns(catching_up(state, asked, DEFAULT_TERMS))
                 serving(state, asked)
             except BrokenInput:
                 pass  # met again when the nodes are asked for

@@ -11,7 +11,9 @@ from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.foreignclaims import has_foreign
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.readiness import ReadinessCheck
 from apportion.scheduling.refusedshapes import RefusedShapes
@@ -74,12 +76,20 @@ class LastDemands:
 
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> Generator[None, None, None]:
         decider = self._decider
-        pods = [pod for demand in last for pod in demand.pods]
+        # What kube-scheduler allocates is searched for when they are decided by themselves: each namespace has a share of a walk for that.
+        foreign, pace = set[str](), Pace()
+        for each in last:
+            # Few of them are looked at in one step: what comes free before there is a plan is given by the turns of before.
+            if pace.rests(sum(len(pod.claims) for pod in each.pods)):
+                yield
+            if any(has_foreign(pod, self._snapshot) for pod in each.pods):
+                foreign.add(each.key)
+        pods = [pod for demand in last if demand.key not in foreign for pod in demand.pods]
         # What is counted anew for each of them would be in one step.
         if not (yield from decider.candidates.ahead(pods)):
             decider.planner.begin()
             return
-        large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE}
+        large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE} | foreign
         yield from capacity.fitting_ahead(
             unplaced(demand, self._snapshot) for demand in last if demand.key not in large
         )
