@@ -5,6 +5,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.dra.nodeconstraints import against
 from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.emptynodes import EmptyNodes
 from apportion.scheduling.pace import AT_ONCE
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
@@ -72,3 +73,18 @@ async def test_nodes_are_looked_at_in_steps(unanswered: Client) -> None:
     world.clock.now += PATIENCE
     assert 0 < longest_step(cycle, only=against) <= AT_ONCE
     assert ("p", "ShownToAutoscalers") in world.warned
+
+
+async def test_demands_are_asked_about_in_steps_where_the_first_node_answers(unanswered: Client) -> None:
+    """Hard claims of one tenant were asked about one after the other for a tenth of a second."""
+    world = fleet({"n1": ("h100", 1)})
+    world.allocate(world.claim("used"), "n1", "gpu-0")
+    world.pod("used", "used", spec={"nodeName": "n1"})
+    for name in ("a", "b", "c"):
+        own = {"tolerations": [{"key": name, "operator": "Exists"}]}
+        world.claim(name)
+        world.pod(name, name, gates=(GATE,), spec=own)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.clock.now += PATIENCE
+    assert longest_step(cycle, only=EmptyNodes._most_on) == 1

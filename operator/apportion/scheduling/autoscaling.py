@@ -98,7 +98,7 @@ class Autoscaling:
     def look(self) -> Generator[None, None, dict[str, tuple[Pod, str]]]:
         """Return the pods that autoscalers are to see from now on, by UID, with the reason, and without one those that they are not to see any more.
 
-        Yields between nodes that are asked about. Asks for a part of a pass, of each namespace in turn; the next look goes on.
+        Yields between nodes and demands that are asked about. Asks for a part of a pass, of each namespace in turn; the next look goes on.
         """
         now = self._clock()
         self._found |= self._looked_at(now)
@@ -116,6 +116,7 @@ class Autoscaling:
                 yield from self._ask(shape)
             if (group := self._unanswered_groups.turn()) is not None:
                 yield from self._ask_together(group)
+            yield
             if self._clock() - now >= _LONGEST:
                 break
         found, self._found = self._found, {}
