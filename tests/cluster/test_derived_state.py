@@ -95,7 +95,7 @@ class Followers:
             "ruled out": {pod.uid: [*self._neighbours.ruled_out(pod)] for pod in pods},
             "overlaps": self._overlaps.find(),
             "charged": {key: (use.name if use else "", len(found)) for key, use, found in charged},
-            "unused": {claim.uid for claim, _ in self._unused.due()},
+            "unused": {claim.uid for claim, _ in finished(self._unused.due())},
             "gone": {claim.uid for claim, _ in self._gone._outdated.items()},
             "templates": self._extended.templates(),
         }

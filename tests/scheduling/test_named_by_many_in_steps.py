@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from apportion.api.contract import GATE
+from apportion.api.contract import GATE, KEEP_FOR
 from apportion.cluster.client import Client
+from apportion.scheduling.clearing import keeping
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.guardedclaims import GuardedClaims
+from apportion.scheduling.pace import AT_ONCE
 from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.longeststep import longest_step
 from tests.scheduling.queued import fleet
 from tests.steps import Steps
 
@@ -41,3 +44,14 @@ async def test_few_claims_that_many_pods_name_are_looked_at_in_a_step(unanswered
             more = next(steps, steps) is not steps
         longest = max(longest, counted.count)
     assert longest < PODS * (8 if spec else 8 * CLAIMS)
+
+
+async def test_what_is_kept_for_long_is_looked_at_in_steps(unanswered: Client) -> None:
+    """Five thousand claims that keep their devices between pods took 0.05 s of each pass, in one step."""
+    world = fleet({"n0": ("h100", 3 * AT_ONCE)})
+    for number in range(3 * AT_ONCE):
+        claim = world.claim(f"c{number}", annotations={KEEP_FOR: "10h"})
+        world.allocate(claim, "n0", f"gpu-{number}")
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert 0 < longest_step(cycle, only=keeping) <= AT_ONCE

@@ -7,7 +7,7 @@ was once reserved, so an allocation whose pod was deleted before it was schedule
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,6 +17,7 @@ from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
 from apportion.scheduling.consumers import is_out_of_reach, is_taken_up, unbound_user
 from apportion.scheduling.followedclaims import FollowedClaims
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import immediate, kept_for
 
 
@@ -157,18 +158,23 @@ class UnusedAllocations:
         """Look at what changed; yields where others may run."""
         return self._unused.steps()
 
-    def due(self) -> Iterator[tuple[Claim, str]]:
-        """Yield the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout, or can be used no more; and why for people."""
+    def due(self) -> Generator[None, None, list[tuple[Claim, str]]]:
+        """Return the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout, or can be used no more; and why for people. Yields where others may run."""
+        yield from self._unused.steps()
         now, managed = self._clock(), self._snapshot.managed
-        self._unused.follow()
+        found, pace = list[tuple[Claim, str]](), Pace()
         for claim, since in self._unused.items():
+            if pace.rests():
+                yield
             if is_out_of_reach(claim, self._snapshot):
-                yield claim, "its pod is bound to another node"
+                found.append((claim, "its pod is bound to another node"))
             elif (
                 claim.deleting
                 or now - since >= keeping(claim, managed.policy(claim).unused_timeout).total_seconds()
             ):
-                yield claim, "nobody wants it"
+                found.append((claim, "nobody wants it"))
+        # Who was bound meanwhile, say, has changed its claim: that is looked at once more.
+        return [row for row in found if self._snapshot.claims.get(row[0].uid) is row[0]]
 
     def _is_unused(self, claim: Claim) -> bool:
         if claim.allocated_by != self._manager:

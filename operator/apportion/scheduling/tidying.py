@@ -61,7 +61,7 @@ class Tidying:
         """Clear what is due; `demands`: what waited in this pass, `awaited`: whose partitions pods wait for. Yields where others may run."""
         for each in (self._unused, self._stalled, self._gone):
             yield from each.steps()
-        for claim, why in self._unused.due():
+        for claim, why in (yield from self._unused.due()):
             self._writes.clear(claim, why, "unwanted")
         for claim in (yield from self._stalled.due(demands)):
             self._writes.clear(
