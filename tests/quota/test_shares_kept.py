@@ -27,8 +27,10 @@ def _served(world: ObservedCluster, *teams: str) -> tuple[int, ...]:
     return tuple(sum(name.startswith(team) for name in places) for team in teams)
 
 
-def _wait_for_all(world: ObservedCluster, team: str, since: int, *, like_no_other: bool) -> None:
-    for number in range(GPUS):
+def _wait_for_all(
+    world: ObservedCluster, team: str, since: int, *, like_no_other: bool, gpus: int = GPUS
+) -> None:
+    for number in range(gpus):
         name = f"{team}-{number}"
         if like_no_other:
             waiting(world, name, number + since, 0, team, since + number)
@@ -62,6 +64,30 @@ async def test_a_tenant_that_was_refused_before_gets_its_share(
             exhaust(cycle._pass(longest=LONGEST, evaluates=False))
         found[steps] = _served(world, "red", "blue")
     assert {steps: each for steps, each in found.items() if each != (2, 6)} == {}
+
+
+@pytest.mark.slow
+async def test_it_does_where_devices_come_free_while_the_last_are_looked_at(unanswered: Client) -> None:
+    """Of so many that are planned together others run before there is a plan: it went by the turns of before, and the other tenant got nothing."""
+    gpus, found = 32, {}
+    for steps in range(20, 32):
+        world = cluster(gpus, "red", "blue", "other")
+        world.policy("p", queue={"mostReserved": 0})
+        quota(world, "red", cohort="colours", weight=1)
+        quota(world, "blue", cohort="colours", weight=3)
+        wait(world, "red", "all", count=gpus)
+        cycle = pressed(world, unanswered)
+        exhaust(cycle._pass(longest=LONGEST, evaluates=False))
+        _wait_for_all(world, "red", 1, like_no_other=True, gpus=gpus)
+        _wait_for_all(world, "blue", 50, like_no_other=True, gpus=gpus)
+        made = cycle._pass(longest=LONGEST, evaluates=False)
+        exhaust(islice(made, steps))
+        leave(world, "red", "all")
+        exhaust(made)
+        while sum(_served(world, "red", "blue")) < gpus:
+            exhaust(cycle._pass(longest=LONGEST, evaluates=False))
+        found[steps] = _served(world, "red", "blue")
+    assert {*found.values()} == {(8, 24)}, found
 
 
 TEAMS = "abc"

@@ -86,7 +86,8 @@ class LastDemands:
                 foreign.add(each.key)
         pods = [pod for demand in last if demand.key not in foreign for pod in demand.pods]
         # What is counted anew for each of them would be in one step.
-        if not (yield from decider.candidates.ahead(pods)):
+        if not (yield from decider.candidates.ahead(pods)) or self._epoch != decider.refusals.epoch:
+            # What came free meanwhile goes to whose turn it is now.
             decider.planner.begin()
             return
         large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE} | foreign
