@@ -14,6 +14,8 @@ from apportion.scheduling.autoscaling import PATIENCE
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import cluster, quota, said, wait
+from tests.scheduling.evicting import holds, trial
+from tests.scheduling.evicting import waits as waits_for
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
 from tests.scheduling.lookingfornodes import waits
 from tests.scheduling.queued import fleet
@@ -75,6 +77,24 @@ async def test_a_claim_that_got_devices_anew_meanwhile_has_the_whole_time_for_it
     assert await tried(cycle) == []
     world.clock.now += 12
     assert await tried(cycle) == ["kept"]
+
+
+async def test_pods_go_only_after_a_demand_has_waited_in_this_term(unanswered: Client) -> None:
+    """Another leader had served it, and it lost its devices a moment ago: it passed for waiting since it was first seen."""
+    made = trial(unanswered, 1, after="30s")
+    holds(made.world, "low", 0)
+    waits_for(made.world, "high", 1, priority=5)
+    await made.passes()
+    made.world.clock.now += 3600
+    await leads_anew(made.cycle)
+    assert made.evicted == []
+    made.world.clock.now += 30
+    await leads_anew(made.cycle)
+    await made.passes()
+    assert made.evicted == []
+    made.world.clock.now += 30
+    await made.passes()
+    assert made.evicted == ["low"]
 
 
 async def test_what_is_reserved_for_a_pod_that_goes_is_free_wherever_the_lease_is_lost(

@@ -161,6 +161,7 @@ class Cycle:
         for _ in self._take_backs.skip():
             await asyncio.sleep(0)
         self._tidying.begin()
+        self.decider.begin_anew()
         self._writes.gate_removals.begin_anew()
         evaluating = asyncio.create_task(
             evaluate(

@@ -78,6 +78,10 @@ class Decider:
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
+    def begin_anew(self) -> None:
+        """Begin to act: for how long demands waited while another replica acted was not looked at."""
+        self._first_seen = dict.fromkeys(self._first_seen, self._clock())
+
     def begin(self, number: int, gone: Collection[str], came: Collection[WaitingDemand]) -> None:
         """Start the pass of this number; `gone`: demands that went or changed (by key), `came`: those that came or changed."""
         self.candidates.begin(number)
