@@ -236,10 +236,12 @@ class Guarantees:
         """Return the priority with which a claim has its devices; None: it loses them soon."""
         if not is_freed_by_its_pods(claim):
             return _PERMANENT
+        # Thousands of pods may name a claim that others have; 256 at most reserve it.
+        users = self._snapshot.pods_of([each.uid for each in claim.reserved_for])
         return max(
             [
                 pod.priority
-                for pod in self._snapshot.users(claim)
+                for pod in (users if claim.reserved_for else self._snapshot.users(claim))
                 if not pod.finished and not pod.deleting and pod.uid not in going
             ],
             default=None,
