@@ -13,8 +13,8 @@ from apportion.dra.slice import Slice
 from apportion.quota.charge import MODELS, PROFILES, Charge, first_attribute, whole_amounts
 from apportion.quota.resource import Resource, Selection
 
-AT_ONCE = 64
-"""Slices that are read before `refresh` yields."""
+AT_ONCE = 256
+"""Devices, each once for all that is counted, that are looked at before `refresh` yields; a slice has 128 at most."""
 IsOfClass: TypeAlias = Callable[[Device, str], bool]
 """Says whether a device belongs to a DeviceClass."""
 
@@ -53,12 +53,16 @@ class Totals:
             for uid, found in slices.items()
             if uid not in self._slices or self._slices[uid][0] is not found
         ]
-        for number, uid in enumerate(changed):
-            if number % AT_ONCE == 0:
+        looked = AT_ONCE
+        for uid in changed:
+            if looked >= AT_ONCE:
+                looked = 0
                 yield
             current = slices.get(uid)
             self._drop(uid)
+            looked += 1
             if current is not None:
+                looked += len(current.devices) * len(self._selections)
                 # Another refresh may have begun meanwhile, for other selections: those count.
                 own = {each: self._amount(current, each) for each in self._selections}
                 self._slices[uid] = current, own
