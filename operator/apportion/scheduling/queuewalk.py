@@ -173,7 +173,9 @@ class QueueWalk:
                         return "rests"
                     if somebody and self._steps_back(queued, turns):
                         return "rests"
-        if not granted:
+        if granted:
+            yield from self._decider.quotas.learn()
+        else:
             self._decider.planner.note_unserved(key_of(queued))
         self._last.note_decided()
         self.granted += granted

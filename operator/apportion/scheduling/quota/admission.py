@@ -56,6 +56,8 @@ class Admission:
         self.others: dict[str, WaitingDemand] = {}
         """Those of them that the limits leave other devices, as they ask for these, of which none was free."""
         self._answers, self._parts = LimitAnswers(), Parts(snapshot)
+        self._learnt = -1
+        """How far it was read what was learnt of requests."""
         self._refused: dict[object, tuple[LimitAnswer, int, tuple[WaitingDemand, ...]]] = {}
         """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch, and one as it asks for what the limits leave."""
 
@@ -78,6 +80,13 @@ class Admission:
         # Without totals nothing could be compared; that devices come and go is followed beside the passes.
         if not self.totals.counts(self.charging.usage.selections):
             yield from self.total()
+
+    def learn(self) -> Iterator[None]:
+        """Find out what those that wait take, now that some got devices: thousands may ask for the same, among other things. Yields where others may run."""
+        yield from self.charging.steps()
+        if self._learnt != self.charging.learnt.end:
+            self._learnt = self.charging.learnt.end
+            yield from self.claimants.steps(shares=self.shares)
 
     def total(self) -> Iterator[None]:
         """Read what the cluster has of all that quotas count, as far as it changed; yields where others may run."""
