@@ -10,8 +10,11 @@ from apportion.cluster.kinds import CLAIMS, NODES, PARTITIONS, SLICES
 from apportion.dra.device import DeviceId
 from apportion.scheduling.awaitedcuts import PATIENCE, AwaitedCuts
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.pace import AT_ONCE
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
+from tests.scheduling.longeststep import longest_step
 from tests.scheduling.podgroups import member
 from tests.scheduling.reservedahead import consumer, owner
 
@@ -232,3 +235,17 @@ def test_a_new_leader_counts_from_when_it_began() -> None:
     assert [*cuts.overdue([value])] == []
     ungating.clear()
     assert [*cuts.overdue([value])] == [value]
+
+
+async def test_the_pods_of_a_claim_whose_partition_nobody_cuts_leave_its_node_in_steps(
+    unanswered: Client,
+) -> None:
+    """3,000 pods that name the same 56 claims took 0.9 s in one piece."""
+    world, _ = uncut()
+    for number in range(3 * AT_ONCE):
+        world.pod(f"p{number}", "c", gates=[GATE])
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.clock.now += PATIENCE
+    assert 0 < longest_step(cycle, Exclusions.refuse_node) <= AT_ONCE
+    assert cycle._exclusions.nodes(["uid-team-pods-p100"], world.snapshot.node) == {"n1"}

@@ -16,6 +16,7 @@ from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.goneconsumers import GoneConsumers
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -70,7 +71,7 @@ class Tidying:
         for claim in self._gone.due():
             self._writes.recheck(claim)
         self._clear_failed_cuts()
-        self._clear_overdue_cuts(awaited)
+        yield from self._clear_overdue_cuts(awaited)
         self._release_finalizers()
 
     def _clear_failed_cuts(self) -> None:
@@ -90,20 +91,22 @@ class Tidying:
                 text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
                 self._writes.clear(claim, text.removesuffix(": "), "failed cut")
 
-    def _clear_overdue_cuts(self, awaited: Iterable[Claim]) -> None:
-        """Clear allocations whose partition nobody cuts; it is not looked for at the same place at once."""
-        snapshot, exclusions = self._snapshot, self._exclusions
+    def _clear_overdue_cuts(self, awaited: Iterable[Claim]) -> Iterator[None]:
+        """Clear allocations whose partition nobody cuts; it is not looked for at the same place at once. Yields after each few of their pods."""
+        snapshot, exclusions, pace = self._snapshot, self._exclusions, Pace()
         for claim in self._awaited_cuts.overdue(awaited):
             devices = partitions_of(claim, snapshot)
             for device in devices:
                 exclusions.refuse_device(device)
-            name = claim.allocation.node if claim.allocation is not None else None
-            if name is not None and (node := snapshot.node(name)) is not None:
-                for pod in snapshot.users(claim):
-                    exclusions.refuse_node(pod.uid, node)
             names = ", ".join(map(str, devices))
             text = f"no agent cut its partition ({names}) within {PATIENCE:.0f} s, or said why not"
             self._writes.clear(claim, text, "failed cut")
+            name = claim.allocation.node if claim.allocation is not None else None
+            if name is not None and (node := snapshot.node(name)) is not None:
+                for pod in snapshot.users(claim):
+                    if pace.rests():
+                        yield
+                    exclusions.refuse_node(pod.uid, node)
 
     def _release_finalizers(self) -> None:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
