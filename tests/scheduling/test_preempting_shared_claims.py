@@ -1,12 +1,19 @@
 """Pods that share a claim come and go while others are evicted for it: each claim gets what it asks for, and passes go on."""
 
+from functools import partial
+
 import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.scheduling.preemption.guarantees import Guarantees
+from apportion.scheduling.preemption.heldclaims import HeldClaims
+from apportion.scheduling.preemption.holders import Holders
+from apportion.scheduling.preemption.runninggroups import RunningGroups
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.evicting import Trial, ends, holds, joins, trial, waits, written
+from tests.steps import steps
 
 ON = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s"}
 
@@ -136,3 +143,27 @@ async def test_nobody_is_evicted_for_devices_that_the_pod_itself_shares(unanswer
     also_waits(made.world, "high", "low", 1)
     await made.passes()
     assert made.evicted == []
+
+
+async def test_who_may_go_is_found_as_fast_however_many_pods_wait_for_the_same_claims(
+    unanswered: Client,
+) -> None:
+    """Each claim of a node had all pods looked at that name it, behind their gates: 0.05 s for 5,000 and 64 claims."""
+    counts = []
+    for many in (10, 100):
+        made = trial(unanswered, 1)
+        holds(made.world, "low", 0)
+        for number in range(many):
+            made.world.pod(f"next-{number}", "low", gates=(GATE,))
+        held = HeldClaims(
+            made.world.snapshot,
+            made.world.seconds,
+            "apportion-operator",
+            Guarantees(made.world.snapshot, made.cycle.quotas),
+        )
+        holders, groups = Holders(held), RunningGroups(held, ())
+        claims = [*made.world.snapshot.claims.values()]
+        found = [*holders._holders("n1", claims, groups)]
+        assert [pod.name for each in found for pod in each.pods] == ["low"]
+        counts.append(steps(partial(list, holders._holders("n1", claims, groups))))
+    assert counts[0] == counts[1]

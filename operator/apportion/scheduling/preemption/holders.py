@@ -11,6 +11,7 @@ about to, is waited for, unless that was in vain before: it costs nothing.
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 
 from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
 from apportion.dra.claim import Claim
@@ -148,16 +149,19 @@ class Holders:
     def _joined(self, first: Claim, groups: RunningGroups) -> Holder:
         """Return the claims and pods that belong together with a claim."""
         claims, pods = {first.uid: first}, dict[str, Pod]()
-        found = [first]
+        found, index = [first], self._snapshot.pod_index
         while found:
-            for pod in self._snapshot.users(found.pop()):
+            claim = found.pop()
+            # Thousands of pods behind gates may name each claim of a node; none of them is bound.
+            users = filterfalse(index.gated.__contains__, index.users(claim.namespace, claim.name))
+            for pod in self._snapshot.pods_of(users):
                 if pod.uid in pods or pod.finished or (pod.node is None and pod.gates):
                     continue
                 pods[pod.uid] = pod
-                for claim in self._snapshot.named_claims(pod):
-                    if claim is not None and claim.uid not in claims and claim.allocation is not None:
-                        claims[claim.uid] = claim
-                        found.append(claim)
+                for other in self._snapshot.named_claims(pod):
+                    if other is not None and other.uid not in claims and other.allocation is not None:
+                        claims[other.uid] = other
+                        found.append(other)
         live = tuple(pods[uid] for uid in sorted(pods))
         priorities = [pod.priority for pod in live]
         priorities += [group.whole.priority for pod in live if (group := groups.of(pod)) is not None]
