@@ -8,10 +8,10 @@ devices were lost are placed anew.
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from apportion.allocator.decision import Decision
-from apportion.allocator.finished import finished
 from apportion.allocator.gang.count import count_devices
 from apportion.allocator.gang.members import (
     DeviceShortage,
@@ -41,6 +41,8 @@ from apportion.scheduling.quota.grouplimits import Answered, group_within_limits
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
+_LIFTED_FOR = 32
+"""Steps for which what is reserved is lifted: to lift it takes longer than a step where many nodes are reserved."""
 Refused: TypeAlias = GangRefused | DeviceShortage | DomainShortage | BrokenInput | OverLimit
 
 
@@ -103,25 +105,40 @@ class GroupDecision:
         with PlacedMembers(decider.snapshot.state, members) as placed:
             try:
                 yield from self._quotas.check_group(group.pods_by_demand, group.enough)
-                answer = yield from self._within_quota(placed)
-                if answer is None:
-                    return
-                if isinstance(answer, GangServed):
-                    if not placed.drop_lost() or self._has_enough(answer, placed):
-                        yield from self._grant(answer, placed)
-                    return
-                self.refused = answer
-                placed.clear()
-                with decider.reservations.lifted(group) as nodes:
-                    # Without a pause: others would take what is reserved.
-                    reserved = finished(self._within_quota(placed)) if nodes else None
-                    if isinstance(reserved, GangServed):
-                        self.refused = None
-                        finished(self._grant(reserved, placed))
+                self.refused = yield from self._serve(placed)
+                if self.refused is not None:
+                    placed.clear()
+                    yield from self._serve_of_reserved(placed)
                 if self.refused is not None:
                     yield from self._count(placed)
             except (OverLimit, BrokenInput) as error:
                 self.refused = error
+
+    def _serve(self, placed: PlacedMembers) -> Generator[None, None, Refused | None]:
+        """Grant what the group gets; returns why it gets nothing, None: it does, or something changed. Raises OverLimit and BrokenInput."""
+        answer = yield from self._within_quota(placed)
+        if not isinstance(answer, GangServed):
+            return answer
+        if not placed.drop_lost() or self._has_enough(answer, placed):
+            yield from self._grant(answer, placed)
+        return None
+
+    def _serve_of_reserved(self, placed: PlacedMembers) -> Generator[None, None, None]:
+        """Grant what the group gets with all that is reserved and that it may use. While others run nothing is lifted, but what is placed is held."""
+
+        def serve() -> Generator[None, None, None]:
+            if (yield from self._serve(placed)) is None:
+                self.refused = None
+
+        steps: Iterator[None] | None = None
+        ended = False
+        while not ended:
+            with self._decider.reservations.lifted(self.group) as nodes:
+                if steps is None and not nodes:
+                    return
+                steps = steps or serve()
+                ended = len(list(islice(steps, _LIFTED_FOR))) < _LIFTED_FOR
+            yield
 
     def _count(self, placed: PlacedMembers) -> Generator[None, None, None]:
         """Count for how many of its pods there is room, if it is large."""
