@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
-from apportion.cluster.kinds import CLAIMS, CLASSES
+from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from apportion.dra.claim import Claim
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.followedclaims import FollowedClaims
@@ -165,3 +165,27 @@ def test_the_same_groups_wait(changes: list[Any]) -> None:
 
 def by_key(queue: list[Queued]) -> dict[str, Queued]:
     return {each.key: each for each in queue if isinstance(each, WaitingGroup)}
+
+
+def test_pods_of_groups_that_are_gone_are_forgotten() -> None:
+    """Their gates went one after the other, and no group waits any more."""
+    made = world()
+    waiting, grouped = WaitingQueue(made.snapshot), GroupedDemands(made.snapshot)
+
+    def look() -> None:
+        waiting.demands()
+        finished(grouped.queue(grouped.follow(*waiting.news())))
+
+    claims = [made.claim(f"c{number}") for number in range(2)]
+    pods = [member(made, f"p{number}", f"c{number}") for number in range(2)]
+    look()
+    for number, claim in enumerate(claims):
+        made.allocate(claim, "n1", f"gpu-{number}")
+    look()
+    for number in range(2):
+        member(made, f"p{number}", f"c{number}", gates=())
+        look()
+    for pod in pods:
+        made.gone(PODS, pod)
+    look()
+    assert grouped._groups == {}

@@ -100,7 +100,7 @@ class GroupedDemands:
             self._made.clear()
             self._groups.clear()
             return
-        for uid in changed if self._made else ():
+        for uid in changed if self._made or self._groups else ():
             former, pod = self._groups.pop(uid, None), snapshot.pods.get(uid)
             if former is not None:
                 self._made.pop(former, None)
