@@ -7,9 +7,12 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
+from apportion.dra.selection import Term
+from apportion.scheduling.nodeaffinity import MOST_KEPT
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet
+from tests.steps import Steps
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +62,25 @@ def _world() -> ObservedCluster:
     for number in range(NODES):
         world.node(f"n{number}", cpu="64", zone=f"z{number % 10}")
     return world
+
+
+async def test_no_step_compares_more_than_some_terms_with_nodes(unanswered: Client) -> None:
+    """Of more pods than it is kept for what their node affinity allows: a thousand nodes at once, a quarter of a second for terms as many as are evaluated. And all nodes anew in each pass."""
+    nodes, terms = 40, 50
+    world = fleet({f"n{number}": ("h100", 2) for number in range(nodes)})
+    world.policy(queue={"mostReserved": 0})
+    cycle = served_before(world, unanswered)
+    for number in range(MOST_KEPT + 8):
+        rows = [
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": [f"{number}-{term}"]}]}
+            for term in range(terms)
+        ]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": rows}}
+        world.claim(f"p{number}", request("gpu"))
+        spec: Json = {"affinity": {"nodeAffinity": required}}
+        world.pod(f"p{number}", f"p{number}", gates=(GATE,), spec=spec)
+    assert longest_step(cycle, Term.matches) < 2 * nodes * terms
+    world.node("n0", cpu="63")
+    with Steps(Term.matches) as compared:
+        cycle.once()
+    assert 0 < compared.count <= 2 * terms * (MOST_KEPT + 8)

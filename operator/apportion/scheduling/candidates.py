@@ -84,8 +84,8 @@ class Candidates:
         self, demand: WaitingDemand, capacity: HostCapacity, turns: Turns = without_turns
     ) -> Generator[None, None, None]:
         """Find what `ask` needs to know about a demand; yields where others may run. `turns`: as `foreign_ahead` has it."""
-        yield from self.ahead(demand.pods, turns)
         yield from capacity.fitting_ahead((unplaced(demand, self._snapshot),))
+        yield from self.ahead(demand.pods, turns)
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.

@@ -162,10 +162,15 @@ class HostCapacity:
     def ahead(self, pods: Iterable[Pod]) -> Iterator[None]:
         """Compare nodes with the node affinity of pods, before it is asked about all of them at once; yields where others may run."""
         pace, compared = Pace(), set[Terms]()
-        for terms in (pod.affinity for pod in pods if pod.affinity):
+        for pod in pods:
+            terms = pod.affinity
+            if not terms:
+                continue
             if pace.rests():
                 yield
-            if terms not in compared:
+            # Of a pod for which it is known what nodes say only those that changed are asked.
+            is_known = (None, False, constraints_of(pod)) in self._fits and not pod.relations.spread
+            if terms not in compared and not is_known:
                 compared.add(terms)
                 yield from self._affinity.of(terms).steps(tuple(self.nodes.values()))
 
@@ -207,8 +212,11 @@ class HostCapacity:
         """Look at the nodes that changed; yields by the `pace`."""
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
-            known = [(self.allows(pod.affinity), Tolerance(pod.tolerations).untolerated) for pod in fit.pods]
             names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}
+            for terms in {pod.affinity for pod in fit.pods if pod.affinity}:
+                there = [self.nodes[name] for name in names if name in self.nodes]
+                yield from self._affinity.of(terms).steps(there)
+            known = [(self.allows(pod.affinity), Tolerance(pod.tolerations).untolerated) for pod in fit.pods]
             for name in names:
                 if pace.rests(len(fit.pods)):
                     yield

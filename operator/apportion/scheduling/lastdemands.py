@@ -85,15 +85,19 @@ class LastDemands:
             if any(has_foreign(pod, self._snapshot) for pod in each.pods):
                 foreign.add(each.key)
         pods = [pod for demand in last if demand.key not in foreign for pod in demand.pods]
+        large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE} | foreign
+        yield from capacity.fitting_ahead(
+            unplaced(demand, self._snapshot) for demand in last if demand.key not in large
+        )
+        # What is counted anew for each of them would be in one step.
+        if not (yield from decider.candidates.ahead(pods)):
+            decider.planner.begin()
+            return
         # What is counted anew for each of them would be in one step.
         if not (yield from decider.candidates.ahead(pods)) or self._epoch != decider.refusals.epoch:
             # What came free meanwhile goes to whose turn it is now.
             decider.planner.begin()
             return
-        large = {each.key for each in last if max(len(each.pods), len(each.claims)) > LARGE} | foreign
-        yield from capacity.fitting_ahead(
-            unplaced(demand, self._snapshot) for demand in last if demand.key not in large
-        )
         current = [demand for demand in last if is_current(demand, self._snapshot)]
         current = [demand for demand in current if self._readiness.of(demand) in ("ready", "rests")]
         # In any order as many are served of those that are alike, by the same devices: a plan would only cost.
