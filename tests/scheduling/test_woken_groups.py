@@ -4,13 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from apportion.allocator.gang.podbound import PodBound
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import PODS
+from apportion.scheduling.awaitedroom import _CHANGED_AT_ONCE
 from apportion.scheduling.grouppauses import LARGE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.scheduling.decisions import decisions
+from tests.scheduling.longeststep import longest_step
 from tests.scheduling.podgroups import gang
 from tests.scheduling.reserving import Reserving
 from tests.scheduling.sliced import between, until
@@ -123,3 +126,20 @@ async def test_a_group_that_was_woken_is_decided_in_turns_like_any_other(silent:
     await between(cycle, turns())
 
     assert world.clock.now - came[0] < 5.0
+
+
+@pytest.mark.slow
+async def test_nodes_that_change_are_counted_in_steps_and_the_next_pass_goes_on(unanswered: Client) -> None:
+    """All of them in one, when thousands changed: 0.15 s for 3,000."""
+    made = crowded(unanswered, mostReserved=0)
+    others = [f"m{number}" for number in range(3 * _CHANGED_AT_ONCE)]
+    for name in others:
+        made.world.node(name)
+    assert served(made) == 0
+    for name in others:
+        made.world.node(name, cpu="9")
+    made.ends(*(f"old-{number}" for number in range(MISSING)))
+    for _ in range(3):
+        assert longest_step(made.cycle, PodBound._on) == _CHANGED_AT_ONCE
+        assert made.cycle._queue.resumes <= made.world.clock.now
+    assert served(made) == LARGE

@@ -5,7 +5,7 @@ that one comes free, and does not wait once the last one has.
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -19,6 +19,8 @@ from apportion.scheduling.memberdemands import MemberDemands
 
 _AT_ONCE = 64
 """Nodes that are counted before others have their turn."""
+_CHANGED_AT_ONCE = 256
+"""Nodes that changed and are counted whenever it is asked whether there is room; each takes some hundred-thousandths of a second."""
 
 
 class AwaitedRoom:
@@ -52,6 +54,8 @@ class AwaitedRoom:
             ],
         )
         self._seen = snapshot.state.moment, snapshot.changes.hosts.end
+        self._left: dict[str, None] = {}
+        """Nodes that changed and are to be counted yet."""
         self.refused_with = 0
         """For how many pods there was room at most when the group was refused."""
 
@@ -61,7 +65,8 @@ class AwaitedRoom:
         while some := tuple(islice(names, _AT_ONCE)):
             self._room.look(some)
             yield
-        self._follow()
+        while self._follow() and self._left:
+            yield
         self.refused_with = self._room.pods
 
     @property
@@ -70,22 +75,31 @@ class AwaitedRoom:
         return self.refused_with < self._enough
 
     def has_come(self) -> bool:
-        """Say whether there is room for enough pods now as far as counting tells, and more than when the group was refused."""
-        return self._follow() and self.refused_with < self._room.pods >= self._enough
+        """Say whether there is room for enough pods now as far as counting tells, and more than when the group was refused; nobody knows where it `is_behind`."""
+        return self._follow() and not self._left and self.refused_with < self._room.pods >= self._enough
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more nodes changed than were counted."""
+        return bool(self._left)
 
     def _follow(self) -> bool:
-        """Count the nodes that changed; says whether what was counted still means something."""
+        """Count some of the nodes that changed; says whether what was counted still means something."""
         snapshot = self._snapshot
         moment, hosts = self._seen
         moment, states = snapshot.state.since(moment)
         hosts, others = snapshot.changes.hosts.since(hosts)
         self._seen = moment, hosts
         if snapshot.managed is not self._managed:
+            self._left.clear()
             return False  # other classes, which devices are asked for by
-        changed: Iterable[str] = snapshot.state.names()
-        if states is not None and others is not None:
-            changed = {*states, *others}
-        if changed:
+        is_known = states is not None and others is not None
+        changed = (*(states or ()), *(others or ())) if is_known else snapshot.state.names()
+        self._left.update(dict.fromkeys(changed))
+        some = tuple(islice(self._left, _CHANGED_AT_ONCE))
+        if some:
             self._candidates.capacity()  # brings the room of the nodes up to date
-            self._room.look(changed)
+            self._room.look(some)
+        for name in some:
+            del self._left[name]
         return True

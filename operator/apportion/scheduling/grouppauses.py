@@ -46,13 +46,16 @@ class GroupPauses:
         self._pauses: dict[str, _Pause] = {}
         self._skipped: dict[str, _Pause] = {}
         """Of the groups that this pass leaves out."""
+        self._is_behind = False
+        """Whether it is not known of all that were asked whether what they lacked has come: the next pass goes on."""
         self._turn = 0
         """Where the next pass begins to ask."""
 
     @property
     def resumes(self) -> float:
         """When the first of the groups that this pass leaves out is looked at though nothing happens, by the clock."""
-        return min((pause.until for pause in self._skipped.values()), default=math.inf)
+        now = (self._clock(),) if self._is_behind else ()
+        return min((*now, *(pause.until for pause in self._skipped.values())), default=math.inf)
 
     def start(self, being_decided: Collection[str]) -> None:
         """Start a pass: what is left out stays so until its end. `being_decided`: groups that it does not leave out."""
@@ -64,6 +67,7 @@ class GroupPauses:
         }
         asked = [key for key, pause in self._skipped.items() if pause.others <= began]
         self._turn %= max(len(asked), 1)
+        self._is_behind = False
         for key in (*asked[self._turn :], *asked[: self._turn]):
             self._turn += 1
             if self._has_come(key, self._skipped[key]):
@@ -109,7 +113,9 @@ class GroupPauses:
         self._pauses.pop(group.pod_group.key, None)
 
     def _has_come(self, key: str, pause: _Pause) -> bool:
-        return (pause.room is not None and pause.room.has_come()) or self._is_free(key)
+        has_come = pause.room is not None and pause.room.has_come()
+        self._is_behind |= pause.room is not None and pause.room.is_behind
+        return has_come or self._is_free(key)
 
     def _is_free(self, key: str) -> bool:
         return self._reservations.is_free(f"group/{key}")
