@@ -17,19 +17,13 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
+from apportion.scheduling import foreignclaims
 from apportion.scheduling.company import in_order
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.foreignclaims import (
-    Turns,
-    foreign_ahead,
-    foreign_claims_on,
-    has_foreign,
-    without_turns,
-)
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.noderoom import NodeRoom, promised_node
-from apportion.scheduling.placedpods import Goes, PlacedPods
+from apportion.scheduling.noderoom import NodeRoom, promised_node, unplaced
+from apportion.scheduling.placedpods import Goes, PlacedPods, below
 from apportion.scheduling.podneeds import constraints_of, requested
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import Parts, parts
@@ -71,17 +65,22 @@ class Candidates:
         yield from self._room.steps()
         yield from self.placed.steps()
 
-    def ahead(self, pods: Collection[Pod], turns: Turns = without_turns) -> Generator[None, None, bool]:
+    def ahead(
+        self, pods: Collection[Pod], turns: foreignclaims.Turns = foreignclaims.without_turns
+    ) -> Generator[None, None, bool]:
         """Find what `ask` needs to know of nodes, and of the pods there, about these pods; yields where others may run. Says whether all of it is kept.
 
         `turns`: as `foreign_ahead` has it.
         """
         yield from self._room.capacity.ahead(pods)
-        yield from foreign_ahead(pods, self._room.capacity.nodes, self._snapshot, turns)
+        yield from foreignclaims.foreign_ahead(pods, self._room.capacity.nodes, self._snapshot, turns)
         return (yield from self.neighbours.ahead(pods))
 
     def ahead_of(
-        self, demand: WaitingDemand, capacity: HostCapacity, turns: Turns = without_turns
+        self,
+        demand: WaitingDemand,
+        capacity: HostCapacity,
+        turns: foreignclaims.Turns = foreignclaims.without_turns,
     ) -> Generator[None, None, None]:
         """Find what `ask` needs to know about a demand; yields where others may run. `turns`: as `foreign_ahead` has it."""
         yield from capacity.fitting_ahead((unplaced(demand, self._snapshot),))
@@ -199,7 +198,7 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
-        for claims, nodes in foreign_claims_on(pod, allowed, capacity.nodes, self._snapshot):
+        for claims, nodes in foreignclaims.foreign_claims_on(pod, allowed, capacity.nodes, self._snapshot):
             what = (
                 f"no devices for {', '.join(claim.key for claim in claims)}, which kube-scheduler allocates"
             )
@@ -224,7 +223,7 @@ class Candidates:
 
     def _is_conditioned(self, pod: Pod) -> bool:
         """Say whether other claims or neighbours may rule a node out for this pod."""
-        return has_foreign(pod, self._snapshot) or self.neighbours.rules_out(pod)
+        return foreignclaims.has_foreign(pod, self._snapshot) or self.neighbours.rules_out(pod)
 
     def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...]:
         """Return what the pod's volumes ask of nodes."""
@@ -298,14 +297,3 @@ class Candidates:
         if avoid:
             reasons[_REFUSED] = len(avoid)
         return allowed - avoid if avoid else allowed
-
-
-def below(pods: Iterable[Pod]) -> Goes:
-    """Return the rule by which kube-scheduler preempts others for these pods, all of them: bound ones of lower priority than each of theirs go."""
-    least = min([pod.priority for pod in pods], default=None)
-    return lambda other: least is not None and other.node is not None and other.priority < least
-
-
-def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
-    """Return the demand's pods that are not bound and that no allocation sends to a node."""
-    return [pod for pod in demand.pods if pod.node is None and promised_node(pod, snapshot) is None]

@@ -23,9 +23,10 @@ from apportion.scheduling.asking import Asking, ChangedMeanwhile
 from apportion.scheduling.backfill.furthernodes import FurtherNodes
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.podneeds import requested
 from apportion.scheduling.quota.admission import Admission
@@ -55,9 +56,7 @@ class Decider:
     ) -> None:
         """`now`: seconds since 1970, in which pods say when they started."""
         self.snapshot = snapshot
-        self.writes = writes
-        self.recorder = recorder
-        self.manager = manager
+        self.writes, self.recorder, self.manager = writes, recorder, manager
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.searches = SearchTurns(clock)
@@ -169,9 +168,8 @@ class Decider:
         planned = answer is not None
         if answer is None and explained:
             answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-            answer = answer or (
-                yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
-            )
+            if answer is None:
+                answer = yield from self.further.decide(demand, asked, terms, capacity, was_asked=not shut)
             if answer is None:
                 return (yield from self._without(demand, capacity, alike, None))
         if answer is None:
@@ -209,9 +207,8 @@ class Decider:
         for part in chain(within, parts):
             terms = terms_of(self.snapshot.managed.policy(part.claims[0]))
             ask = partial(self.candidates.ask, part, capacity)
-            asked = yield from self._asking.about(
-                demand, terms, ask, self.candidates.ahead_of(part, capacity)
-            )
+            ahead = self.candidates.ahead_of(part, capacity)
+            asked = yield from self._asking.about(demand, terms, ask, ahead)
             if isinstance(asked, str):
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
@@ -268,9 +265,8 @@ class Decider:
         else:
             self.learn(demand, refusal)
             self.refusals.refuse(demand.key, refusal.verdict)
-            claims = tuple(claim.key for claim in demand.claims)
-            note = self.quotas.note(demand)
-            events.refused(self.recorder, demand, refusal.explanation.named(claims), self.snapshot, note)
+            why = refusal.explanation.named(tuple(claim.key for claim in demand.claims))
+            events.refused(self.recorder, demand, why, self.snapshot, self.quotas.note(demand))
         self._tied.clear(demand)
         return 0
 

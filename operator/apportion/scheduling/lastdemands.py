@@ -9,10 +9,10 @@ from typing import Final
 
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.foreignclaims import has_foreign
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.readiness import ReadinessCheck
@@ -89,10 +89,6 @@ class LastDemands:
         yield from capacity.fitting_ahead(
             unplaced(demand, self._snapshot) for demand in last if demand.key not in large
         )
-        # What is counted anew for each of them would be in one step.
-        if not (yield from decider.candidates.ahead(pods)):
-            decider.planner.begin()
-            return
         # What is counted anew for each of them would be in one step.
         if not (yield from decider.candidates.ahead(pods)) or self._epoch != decider.refusals.epoch:
             # What came free meanwhile goes to whose turn it is now.

@@ -10,9 +10,10 @@ from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
-from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import are_related
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.podneeds import copies, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 

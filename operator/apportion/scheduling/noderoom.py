@@ -13,7 +13,7 @@ from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.pace import Changed
 from apportion.scheduling.sharing import fits_alone
-from apportion.scheduling.waiting import is_others, is_usable, ready
+from apportion.scheduling.waiting import WaitingDemand, is_others, is_usable, ready
 
 
 class NodeRoom:
@@ -79,6 +79,11 @@ def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
     node = _sent_to(pod, snapshot)
     # A pod that shares its claims with others may not fit on the node that was chosen for them.
     return node if node is not None and fits_alone(pod, node, snapshot) else None
+
+
+def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
+    """Return the demand's pods that are not bound and that no allocation sends to a node."""
+    return [pod for pod in demand.pods if pod.node is None and promised_node(pod, snapshot) is None]
 
 
 def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:

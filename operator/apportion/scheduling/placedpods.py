@@ -60,6 +60,12 @@ class _Counted:
         return 1
 
 
+def below(pods: Iterable[Pod]) -> Goes:
+    """Return the rule by which kube-scheduler preempts others for these pods, all of them: bound ones of lower priority than each of theirs go."""
+    least = min([pod.priority for pod in pods], default=None)
+    return lambda other: least is not None and other.node is not None and other.priority < least
+
+
 class PlacedPods:
     """Pods by their node."""
 

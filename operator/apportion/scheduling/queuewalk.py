@@ -117,11 +117,8 @@ class QueueWalk:
         unprepared = list[Queued]()
         while turns:
             now = self._clock()
-            if (
-                self._reached.anybody
-                and now >= soon + self._precedence.spent
-                and (now >= ends or self._pressing())
-            ):
+            is_over = now >= ends or self._pressing()
+            if self._reached.anybody and now >= soon + self._precedence.spent and is_over:
                 self.ended_early = True
                 break
             if now - self._read_at >= _FRESH and self._decider.refusals.outdated:

@@ -3,7 +3,7 @@
 In: the snapshot, the demands that waited in this pass. Out: clears, removals of our finalizer and claims to look at once more, written in the background.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import HolderKind

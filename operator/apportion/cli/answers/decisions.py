@@ -29,10 +29,11 @@ from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling import events, unservedevents
 from apportion.scheduling.admissible import Admissible
-from apportion.scheduling.candidates import TOLERATIONS, Candidates, unplaced
+from apportion.scheduling.candidates import TOLERATIONS, Candidates
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import is_left, left_of
 from apportion.scheduling.guardedclaims import GuardedClaim, guarded_classes
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.podneeds import requested
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit

@@ -16,8 +16,9 @@ from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.asking import Asking
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
-from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.waiting import WaitingDemand
 
 _NOWHERE = "no node where pods have to go"

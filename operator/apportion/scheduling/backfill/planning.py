@@ -22,9 +22,10 @@ from apportion.scheduling.backfill.nodedemands import NodeDemands
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.reservation import is_earlier
 from apportion.scheduling.backfill.widedevices import WideDevices
-from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.keptroom import Kept
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.obstacles import holds_devices
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand

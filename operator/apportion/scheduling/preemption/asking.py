@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
-from apportion.scheduling.candidates import unplaced
+from apportion.scheduling.noderoom import unplaced
 from apportion.scheduling.obstacles import Obstacles
 from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.groupvictims import AskedGroup

@@ -61,8 +61,6 @@ class Admission:
         self._refused: dict[object, tuple[LimitAnswer, int, tuple[WaitingDemand, ...]]] = {}
         """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch, and one as it asks for what the limits leave."""
 
-    # Following. -------------------------------------------------------------------------------------------------
-
     def begin(self, gone: Collection[str], came: Collection[WaitingDemand]) -> Iterator[None]:
         """Start a pass; yields where others may run. `gone`: demands that went or changed (keys), `came`: that came or changed."""
         for key in gone:
@@ -102,8 +100,6 @@ class Admission:
             raise OverLimit(None)
         self.charging.follow()
         return self.charging.usage.of(namespace)
-
-    # Before devices are chosen. -----------------------------------------------------------------------------------
 
     def steps(self, demand: WaitingDemand) -> Generator[None, None, None]:
         """Find out what the limits leave of a demand, which `check` looks up; yields where others may run."""
@@ -194,8 +190,6 @@ class Admission:
         """Whether some devices give shares."""
         return bool(self._snapshot.devices.shareable)
 
-    # After devices were chosen. -----------------------------------------------------------------------------------
-
     def within(
         self,
         demand: WaitingDemand,
@@ -267,8 +261,6 @@ class Admission:
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""
         return Cohorts(self.charging, self.totals.of, shares=self.shares)
-
-    # What people are told. ----------------------------------------------------------------------------------------
 
     def report(self, demands: Sequence[WaitingDemand], found: OverLimit) -> None:
         """Note that demands wait for their quota, and say so in Events."""
