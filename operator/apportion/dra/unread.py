@@ -47,6 +47,8 @@ def without_unread(spec: Json) -> tuple[Json, Unread | None]:
     """Return a spec as far as it is read, and the first field that is not read to its end; None: all is, as almost always."""
     left, unread = MOST_ENTRIES, None
     for path in _LISTS:
+        if path[0] not in spec:
+            continue
         rows = _at(spec, path)
         for number, row in enumerate(rows):
             size = _size(row)

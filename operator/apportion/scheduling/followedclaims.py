@@ -10,6 +10,9 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling.pace import Changed
 
+_FEW = 2
+"""Pods of a claim for which it is not added up what they name: almost no claim has more."""
+
 
 class FollowedClaims:
     """Claims by how long a condition holds, without a change of what has reserved them."""
@@ -49,13 +52,17 @@ class FollowedClaims:
         yield from self._changed.steps(changed, self._look_named)
 
     def _look_named(self, name: tuple[str, str]) -> int:
-        """Look at a claim of this name; returns how much the condition looks at: pods that name it, and what these name."""
-        claim = self._snapshot.claim(*name)
+        """Look at a claim of this name; returns how much the condition looks at: pods that name it, and what these name, where they are more than a few."""
+        uid = self._snapshot.claim_index.named(*name)
+        claim = self._snapshot.claims.get(uid) if uid is not None else None
         if claim is None:
             self._since.pop(name, None)
             return 1
         self.look(claim)
-        return sum([1 + len(pod.claims) for pod in self._snapshot.users(claim)])
+        users = self._snapshot.pod_index.users(*name)
+        if len(users) <= _FEW:
+            return 1
+        return sum([1 + len(pod.claims) for pod in self._snapshot.pods_of(users)])
 
     def look(self, claim: Claim) -> None:
         """Look at a claim again: something changed that the condition depends on."""
