@@ -23,7 +23,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
-TURN = 0.024
+TURN = 0.02
 """Seconds after which others are decided before the decision about a group goes on."""
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
