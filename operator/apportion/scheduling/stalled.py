@@ -8,14 +8,12 @@ its devices after as long again: a scheduler that takes the pod has to reserve t
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.clearing import keeping
 from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
@@ -38,17 +36,15 @@ class StalledAllocations:
     def __init__(
         self,
         snapshot: Snapshot,
-        candidates: Candidates,
+        wanted: WantedClaims,
         exclusions: Exclusions,
         clock: Callable[[], float],
         *,
         manager: str,
-        is_evaluated: Callable[[WaitingDemand], bool],
         ungating: Callable[[str], bool],
         refused: Callable[[], frozenset[str]] = frozenset,
-        lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared. `is_evaluated`, `lifted`: as `WantedClaims` has them.
+        """`wanted` says whose devices others wait for. `manager` is our field manager: only what we wrote is cleared.
 
         `ungating` says of which pods (UIDs) the gate is being removed, `refused` returns those of which nobody lets us remove it.
         """
@@ -70,7 +66,7 @@ class StalledAllocations:
         """The managed and the existing classes by which claims were looked at."""
         self._asked: dict[str, float] = {}
         """When each node was last asked about: whether others could use its stalled allocations."""
-        self._wanted = WantedClaims(snapshot, candidates, exclusions, clock, is_evaluated, lifted)
+        self._wanted = wanted
 
     def begin_anew(self) -> None:
         """Count the time from now on."""

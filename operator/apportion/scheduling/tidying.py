@@ -19,6 +19,7 @@ from apportion.scheduling.goneconsumers import GoneConsumers
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.wantedclaims import WantedClaims
 
 
 class Tidying:
@@ -34,23 +35,23 @@ class Tidying:
         manager: str,
         is_evaluated: Callable[[WaitingDemand], bool],
     ) -> None:
-        """`manager` is our field manager: only what we wrote is cleared. `is_evaluated`: as `StalledAllocations` has it."""
+        """`manager` is our field manager: only what we wrote is cleared. `is_evaluated`: as `WantedClaims` has it."""
         snapshot = self._snapshot = decider.snapshot
         self._writes = writes
         self._exclusions = exclusions
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._gone = GoneConsumers(snapshot, clock, manager=manager)
         self._awaited_cuts = AwaitedCuts(snapshot, clock, manager=manager, ungating=writes.ungating)
+        lifted = decider.reservations.all_lifted
+        wanted = WantedClaims(snapshot, decider.candidates, exclusions, clock, is_evaluated, lifted)
         self._stalled = StalledAllocations(
             snapshot,
-            decider.candidates,
+            wanted,
             exclusions,
             clock,
             manager=manager,
-            is_evaluated=is_evaluated,
             ungating=writes.ungating,
             refused=lambda: writes.gate_removals.refused,
-            lifted=decider.reservations.all_lifted,
         )
 
     def begin(self) -> None:
@@ -60,14 +61,13 @@ class Tidying:
 
     def tidy(self, demands: Iterable[WaitingDemand], awaited: Iterable[Claim]) -> Generator[None, None, None]:
         """Clear what is due; `demands`: what waited in this pass, `awaited`: whose partitions pods wait for. Yields where others may run."""
-        for each in (self._unused, self._stalled, self._gone):
-            yield from each.steps()
         for claim, why in (yield from self._unused.due()):
             self._writes.clear(claim, why, "unwanted")
         for claim in (yield from self._stalled.due(demands)):
             self._writes.clear(
                 claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
             )
+        yield from self._gone.steps()
         for claim in self._gone.due():
             self._writes.recheck(claim)
         self._clear_failed_cuts()
