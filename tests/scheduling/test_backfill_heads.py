@@ -8,6 +8,19 @@ from tests.scheduling.test_extended_resources import named
 from tests.scheduling.test_other_claims import beside
 
 
+def three_wait(client: Client, most: int) -> Reserving:
+    """Return three full nodes, and three demands for a whole one each, of which the policy lets `most` have devices reserved."""
+    made = Reserving(client, dict.fromkeys(("n1", "n2", "n3"), 4), mostReserved=most)
+    for number in range(3):
+        made.starts(f"old-{number}", 4)
+    for number in range(3):
+        made.comes(f"large-{number}", 4)
+        made.world.clock.now += 1.0
+    for _ in range(4):
+        made.passes()
+    return made
+
+
 async def test_nothing_is_reserved_before_a_pod_has_waited_as_long_as_its_policy_says(
     unanswered: Client,
 ) -> None:
@@ -49,14 +62,7 @@ async def test_a_reservation_ends_with_its_pod(unanswered: Client) -> None:
 
 async def test_the_first_of_the_queue_come_first_and_no_more_than_the_policy_says(unanswered: Client) -> None:
     """A pod of higher priority that comes later takes the place of the last."""
-    made = Reserving(unanswered, dict.fromkeys(("n1", "n2", "n3"), 4), mostReserved=2)
-    for number in range(3):
-        made.starts(f"old-{number}", 4)
-    for number in range(3):
-        made.comes(f"large-{number}", 4)
-        made.world.clock.now += 1.0
-    for _ in range(4):
-        made.passes()
+    made = three_wait(unanswered, 2)
     assert made.reserved.keys() == {"large-0", "large-1"}
     made.comes("urgent", 4, priority=1)
     for _ in range(4):
@@ -70,14 +76,7 @@ async def test_the_last_lose_what_is_reserved_where_the_policy_says_less_than_be
     unanswered: Client,
 ) -> None:
     """The first lost it, and got it back only when the last of the queue had been served."""
-    made = Reserving(unanswered, dict.fromkeys(("n1", "n2", "n3"), 4), mostReserved=3)
-    for number in range(3):
-        made.starts(f"old-{number}", 4)
-    for number in range(3):
-        made.comes(f"large-{number}", 4)
-        made.world.clock.now += 1.0
-    for _ in range(4):
-        made.passes()
+    made = three_wait(unanswered, 3)
     assert made.reserved.keys() == {"large-0", "large-1", "large-2"}
     for most, left in ((2, {"large-0", "large-1"}), (1, {"large-0"})):
         made.world.policy(queue={"reserveAfter": "0s", "mostReserved": most})

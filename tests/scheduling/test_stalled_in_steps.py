@@ -3,6 +3,7 @@
 import pytest
 
 from apportion.cluster.client import Client
+from tests.observedcluster import ObservedCluster
 from tests.scheduling.givenback import UNUSED_TIMEOUT, tried
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.test_hard_claims_in_steps import MOST_CALLS, hard_claim, hard_world
@@ -10,13 +11,18 @@ from tests.scheduling.test_hard_claims_in_steps import MOST_CALLS, hard_claim, h
 pytestmark = pytest.mark.slow
 
 
+def stall(world: ObservedCluster, count: int) -> None:
+    """Give so many devices to claims whose pods no scheduler takes."""
+    for number in range(count):
+        world.allocate(world.claim(f"kept{number}"), "n0", f"d{number}")
+        world.pod(f"stuck{number}", f"kept{number}")
+
+
 async def test_no_step_takes_long_where_hard_claims_wait_for_what_is_kept(unanswered: Client) -> None:
     """Sixteen of them were asked about each stalled claim in one step: a third of a second each time."""
     world = hard_world(1)
     cycle = served_before(world, unanswered)
-    for number in range(4):
-        world.allocate(world.claim(f"kept{number}"), "n0", f"d{number}")
-        world.pod(f"stuck{number}", f"kept{number}")
+    stall(world, 4)
     hard_claim(world, 0, 24)
     cycle.once()
     world.clock.now += UNUSED_TIMEOUT + 1
@@ -27,9 +33,7 @@ async def test_a_claim_that_needs_a_long_search_gets_what_is_kept(unanswered: Cl
     """Several devices of which each has another value; while the search pauses nobody else sees them as free."""
     world = hard_world(1)
     cycle = served_before(world, unanswered)
-    for number in range(110):
-        world.allocate(world.claim(f"kept{number}"), "n0", f"d{number}")
-        world.pod(f"stuck{number}", f"kept{number}")
+    stall(world, 110)
     hard_claim(world, 0, 8)
     assert await tried(cycle) == []
     world.clock.now += UNUSED_TIMEOUT + 1
