@@ -27,9 +27,10 @@ class AppliedExamples:
     async def apply(self) -> None:
         """Apply all of them; those that come in steps first, before others have the devices that they name."""
         kubectl, others = self.installation.cluster.kubectl, self._others()
-        for each in others:
+        for each in self.examples:
             if (first := each.pods_before_last()) is not None:
-                await kubectl("apply", *_files([each]), "-l", "!=".join(LAST))
+                where = () if each.namespaces else ("-n", self.namespace)
+                await kubectl("apply", *where, *_files([each]), "-l", "!=".join(LAST))
                 await eventually(
                     partial(self._waiting, first), lambda left: not left, within=_PATIENCE_SECONDS
                 )
