@@ -6,12 +6,15 @@ from apportion.cluster.debouncer import Debouncer
 from apportion.dra.nodeconstraints import against
 from apportion.scheduling.autoscaling import PATIENCE
 from apportion.scheduling.emptynodes import EmptyNodes
+from apportion.scheduling.groups import group_of
 from apportion.scheduling.pace import AT_ONCE
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.lookingfornodes import H200, looking
+from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
+from tests.steps import Steps
 
 SHAPES = 40
 
@@ -62,6 +65,26 @@ async def test_a_cycle_goes_on_at_once_with_what_a_pass_has_not_asked(unanswered
         passes += 1
     assert 1 < passes < SHAPES
     assert len({name for name, reason in world.warned if reason == "ShownToAutoscalers"}) == SHAPES
+
+
+def test_a_group_is_asked_about_once_for_all_of_its_pods_that_come_within_a_second() -> None:
+    """They come one after the other, and each question counts all that have waited. What the last ones say is not left out."""
+    world = fleet({"n1": ("h100", 8)})
+    look = looking(world)
+    asked = 0
+    names = [f"g{number:02}" for number in range(40)]
+    for name in [*names, *[""] * 400]:
+        if name:
+            world.claim(name, request("gpu"))
+            member(world, name, name, least="40")
+        with Steps(group_of) as counted:
+            found = look()
+        asked += counted.count
+        if found:
+            break
+        world.clock.now += 0.05
+    assert found == set(names)
+    assert asked <= 5
 
 
 async def test_nodes_are_looked_at_in_steps(unanswered: Client) -> None:

@@ -31,6 +31,8 @@ _AT_ONCE = 64
 """Demands that are looked at in one pass."""
 _LONGEST = 0.1
 """Seconds after which a look begins no further question: each walks through all nodes, and a tenant may have thousands of shapes."""
+_TOGETHER = 1.0
+"""Seconds for which nobody asks again about a group: its pods come and change one after the other, and each question counts all of them."""
 NOTHING_FITS = (
     "no node of the cluster could serve this pod even if everything were free: autoscalers see it as unschedulable; when a node with such"
     " devices comes, it gets them"
@@ -77,7 +79,7 @@ class Autoscaling:
         self._pods = ShownPods(snapshot, clock)
         self._found: dict[str, tuple[Pod, str]] = {}
         """What `look` has found so far, as it returns it: where it is given up, the next one returns that, too."""
-        self._unanswered, self._unanswered_groups = Unanswered[Shape](), Unanswered[_Group]()
+        self._unanswered, self._unanswered_groups = Unanswered[Shape](), Unanswered[_Group](_TOGETHER)
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
         """When everything was asked last, and in which epoch of nodes and slices."""
         self._compared = float("-inf")
@@ -111,6 +113,7 @@ class Autoscaling:
             firsts = ((shape, next(iter(alike.values()))) for shape, alike in self._alike.items())
             self._unanswered.add((shape, first.claims[0].namespace) for shape, first in firsts)
             self._unanswered_groups.add((group, group[0]) for group in self._groups)
+        self._unanswered_groups.wake(now)
         while self.go_on:
             if (shape := self._unanswered.turn()) is not None:
                 yield from self._ask(shape)
@@ -153,7 +156,7 @@ class Autoscaling:
             elif group not in self._young_of and not self._hopeless(asked):
                 # One that is young was shown a moment ago, perhaps: what it says about the group is not known.
                 self._found |= self._hidden(asked)
-        self._unanswered_groups.discard(group)
+        self._unanswered_groups.answered(group, self._clock())
 
     def _looked_at(self, now: float) -> dict[str, tuple[Pod, str]]:
         """Look for the first time at demands that have waited; returns what follows at once."""
