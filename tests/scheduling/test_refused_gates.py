@@ -1,10 +1,11 @@
 """Gates that admission of others refuses to have removed: of pods that have their devices."""
 
 import asyncio
+from copy import deepcopy
 from typing import Any
 
 from apportion.cluster.kinds import PODS, ResourceKind
-from apportion.errors import ApiError
+from apportion.errors import ApiError, Unanswered
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended
@@ -106,3 +107,39 @@ async def test_a_removal_that_fails_once_is_nothing_to_warn_of() -> None:
     await passes(world, cycle, 10.0)
     assert world.seen[PODS, "team", "p"]["spec"]["schedulingGates"] == []
     assert said(world) == []
+
+
+class Late(Refusing):
+    """A server that removes the gate without an answer, and whose watch does not show it; a later try finds no gate."""
+
+    async def patch(self, kind: ResourceKind, name: str, body: Any, *, namespace: str, **params: str) -> Json:
+        """Change an object."""
+        if kind != PODS:
+            return await super().patch(kind, name, body, namespace=namespace, **params)
+        self.asked += 1
+        if self.gone is not None:
+            raise ApiError("PATCH: 422 the server rejected our request", status=422)
+        if any(each["op"] == "remove" for each in body):
+            raw = deepcopy(self._world.seen[kind, namespace, name])
+            raw["spec"]["schedulingGates"] = []
+            self.gone = raw
+        raise Unanswered("PATCH: 504 Timeout")
+
+    gone: Json | None = None
+    """The pod as it is, and as the watch does not show it."""
+
+    async def get(self, kind: ResourceKind, name: str, *, namespace: str = "") -> Json:
+        """Return an object."""
+        if kind == PODS and self.gone is not None:
+            return self.gone
+        return await super().get(kind, name, namespace=namespace)
+
+
+async def test_a_gate_that_went_without_an_answer_is_none_that_is_refused() -> None:
+    """A busy server carries it out, says nothing, and its watch is late by half a minute: it was asked again and again, and an Event said that it refuses."""
+    world = fleet({"n1": ("h100", 1)})
+    reserved_ahead(world)
+    server = Late(world)
+    await passes(world, world.cycle(server), 30.0, each=0.1)
+    assert said(world) == []
+    assert server.asked < 8

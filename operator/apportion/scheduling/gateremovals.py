@@ -26,6 +26,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 _LASTING = 1.0
 """Seconds of a pause from which on a failure is no passing one, as of a server that restarts or a pod that has lost another gate meanwhile."""
 
+_TEST_FAILED = 422
+"""How the API server answers a JSON patch whose `test` does not hold: the pod's gates are not those that the watch has shown."""
+
 
 class GateRemovals:
     """Pods (UIDs) whose gate is being removed, or was removed and is still observed, or may go yet."""
@@ -100,7 +103,7 @@ class GateRemovals:
 
     async def _remove(self, pod: Pod, rank_table: str) -> None:
         try:
-            await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
+            await self._try(pod, rank_table)
         except (ApiError, NotLeading) as error:
             pause = self._pauses.begin(pod.uid)
             asyncio.get_running_loop().call_later(pause, self._wake)
@@ -118,3 +121,11 @@ class GateRemovals:
             self._pauses.end(pod.uid)
             metrics.UNGATED.inc()
             _log.info("pod.ungated", pod=pod.key)
+
+    async def _try(self, pod: Pod, rank_table: str) -> None:
+        try:
+            await self._writer.ungate(pod, rank_table, promised_node(pod, self._snapshot) or "")
+        except ApiError as error:
+            # A try that was not answered may have removed it, and the watch is late.
+            if error.status != _TEST_FAILED or await self._writer.has_gate(pod):
+                raise

@@ -78,10 +78,8 @@ class Writer:
         """
         async with self._turns.of(claim.namespace):
             stamped = allocation.to_json() | {"allocationTimestamp": self._stamp()}
-            change: dict[str, Any] = {"allocation": stamped}
-            if user is not None:
-                change["reservedFor"] = [_consumer(user)]
-            await self._status(claim, version, change)
+            reserved = {"reservedFor": [_consumer(user)]} if user is not None else {}
+            await self._status(claim, version, {"allocation": stamped, **reserved})
 
     async def withdraw(self, claim: Claim, version: str) -> None:
         """Take the finalizer off again, if the claim still has this resourceVersion.
@@ -192,9 +190,8 @@ class Writer:
                 await self._annotate(claim)
 
     async def _annotate(self, claim: Claim) -> None:
-        self._fence()
         metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}}
-        await self._client.patch(CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace)
+        await self._changed(claim, {"metadata": metadata})
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
@@ -204,7 +201,7 @@ class Writer:
                 await self._finalizers(claim, claim.version, kept)
 
     async def ungate(self, pod: Pod, rank_table: str = "", node: str = "") -> None:
-        """Remove our gate, and write the rank table that the pod asked for, if there is one; raises Overtaken when the pod is another one or its gates changed.
+        """Remove our gate, and write the rank table that the pod asked for, if there is one; raises ApiError (422) when the pod is another one or its gates changed.
 
         Before, `node` is nominated, if one is given: kube-scheduler then looks at that node first, and at no other where the pod fits there
         (KEP-5278). Pods start without it, too, so that nothing which keeps it from being written keeps the gate.
@@ -219,6 +216,13 @@ class Writer:
                 with suppress(ApiError):
                     await self._gated(pod, [nominated], sub="status")
             await self._gated(pod, changes)
+
+    async def has_gate(self, pod: Pod) -> bool:
+        """Say whether a pod still has our gate, by the API server and not by our watch; where it cannot be read it has."""
+        with suppress(BrokenInput):
+            found = await self._live(pod)
+            return found is not None and GATE in found.gates
+        return True
 
     async def show(self, pod: Pod, why: str) -> None:
         """Write condition PodScheduled of a pod behind our gate: Unschedulable with `why`; without it what the API server writes of a gate.
@@ -272,18 +276,18 @@ class Writer:
         return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _finalizers(self, claim: Claim, version: str, finalizers: list[str]) -> str:
-        self._fence()
         metadata = {"resourceVersion": version, "uid": claim.uid, "finalizers": finalizers}
-        written = await self._client.patch(
-            CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace
-        )
-        return str(written["metadata"]["resourceVersion"])
+        return await self._changed(claim, {"metadata": metadata})
 
     async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
-        self._fence()
         # The uid in the body turns a write to a recreated claim of the same name into a conflict.
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
-        written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub="status")
+        return await self._changed(claim, body, sub="status")
+
+    async def _changed(self, claim: Claim, body: dict[str, Any], *, sub: str = "") -> str:
+        """Change a claim; returns its new resourceVersion."""
+        self._fence()
+        written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub=sub)
         return str(written["metadata"]["resourceVersion"])
 
 
