@@ -155,3 +155,32 @@ async def test_a_server_that_does_not_answer_for_a_moment_does_not_end_it(
     done = await run(server, tmp_path)
     assert done.exit_code == 2
     assert "no leader" in done.output
+
+
+@pytest.mark.parametrize("status", [400, 403, 422, 500])
+async def test_what_a_webhook_of_others_refuses_is_named_and_keeps_nothing_else(
+    server: ApiServer, tmp_path: Path, status: int
+) -> None:
+    """One pod and one claim whose writes are refused: the gates and finalizers of all others stayed, and all layouts and Partitions."""
+    for number in range(3):
+        server.put(CLAIMS, claim(f"b{number}", [OURS], allocated=False))
+        gated = {"schedulingGates": [GATE]}
+        server.put(PODS, {"metadata": {"name": f"o{number}", "namespace": "team"}, "spec": gated})
+    layout = {"metadata": {"name": "l"}, "spec": {"partitions": [{"profile": "3g.40gb", "count": 1}]}}
+    server.put(LAYOUTS, layout)
+
+    def fault(request: web.Request) -> web.Response | None:
+        own = request.path.endswith(("/pods/o1", "/resourceclaims/b1"))
+        denied = failed(status, "admission webhook of others denied it")
+        return denied if request.method == "PATCH" and own else None
+
+    server.fault = fault
+    done = await run(server, tmp_path)
+    said = " ".join(done.output.split())
+    assert done.exit_code == 1, said
+    assert "3 gates opened, 3 finalizers dropped" in said
+    assert f"left: pod team/o1, whose gate stays: PATCH /api/v1/namespaces/team/pods/o1: {status}" in said
+    assert "left: claim team/b1, whose finalizer stays: PATCH" in said
+    assert server.all(LAYOUTS) == []
+    gates = {each["metadata"]["name"]: each["spec"]["schedulingGates"] for each in server.all(PODS)}
+    assert [name for name, found in gates.items() if GATE in found] == ["o1"]

@@ -4,7 +4,7 @@ In: a cluster whose operator is stopped. Out: no pod gets our gate, none has it,
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from apportion.api.contract import ALLOCATION_FINALIZER, GATE
@@ -15,12 +15,16 @@ from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.errors import ApiError, Missing, Overtaken, Unreachable
 
 Object = dict[str, Any]
+Refused = Mapping[str, ApiError]
+"""Why an object could not be written, by `namespace/name`."""
 _BINDINGS = ("extended-resources.apportion.dev", "gate.apportion.dev")
 """MutatingAdmissionPolicyBindings by which pods come to wait for the operator."""
 _SETTLED = 2.0
 """Seconds after which no API server goes on by a binding that was deleted: each reads them once a second."""
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries."""
+_WEBHOOK_DOWN = 500
+"""HTTP status of a write that a webhook of others had to be asked about, which does not answer: other objects may not be its business."""
 
 
 async def end_gating(client: Client) -> None:
@@ -37,13 +41,13 @@ async def end_gating(client: Client) -> None:
         await asyncio.sleep(_SETTLED)
 
 
-async def open_gates(client: Client) -> int:
-    """Take our gate off all pods; returns how many had it. Raises ApiError."""
+async def open_gates(client: Client) -> tuple[int, Refused]:
+    """Take our gate off all pods; returns how many had it, and those of which a webhook or policy of others lets nobody take it. Raises ApiError."""
     return await _each(client, _gated, _open)
 
 
-async def drop_finalizers(client: Client) -> int:
-    """Take our finalizer off all claims but those that `keeps_ours`; returns how many had it. Raises ApiError."""
+async def drop_finalizers(client: Client) -> tuple[int, Refused]:
+    """Take our finalizer off all claims but those that `keeps_ours`; returns the like of `open_gates`. Raises ApiError."""
     return await _each(client, _kept, _drop)
 
 
@@ -73,12 +77,20 @@ async def _each(
     client: Client,
     find: Callable[[Client], Awaitable[list[Object]]],
     act: Callable[[Client, Object], Awaitable[None]],
-) -> int:
-    """Act on all that is found, once more on what others wrote meanwhile and after a request that was not answered; returns how many there were."""
-    done = 0
+) -> tuple[int, Refused]:
+    """Act on all that is found, once more on what others wrote meanwhile and where a request was not answered; returns how many there were, and what was refused."""
+    done, refused = 0, dict[str, ApiError]()
     for pause in _PAUSES:
         failed: ApiError | None = None
-        for item in await find(client):
+        # What is refused for good is not asked for again; a webhook of others that was down may be there again.
+        final = {name for name, error in refused.items() if not isinstance(error, Unreachable)}
+        found = {
+            f"{each['metadata']['namespace']}/{each['metadata']['name']}": each for each in await find(client)
+        }
+        refused = {name: refused[name] for name in final & found.keys()}
+        for name, item in found.items():
+            if name in final:
+                continue
             try:
                 await act(client, item)
                 done += 1
@@ -86,15 +98,19 @@ async def _each(
                 continue
             except Overtaken as error:
                 failed = error
-            except Unreachable as error:
-                failed = error
-                break
-        if failed is None:
+            except ApiError as error:
+                if isinstance(error, Unreachable) and error.status != _WEBHOOK_DOWN:
+                    failed = error
+                    break
+                refused[name] = error
+        if failed is None and not any(isinstance(error, Unreachable) for error in refused.values()):
             break
         if pause == _PAUSES[-1]:
-            raise failed
+            if failed is not None:
+                raise failed
+            break
         await asyncio.sleep(pause)
-    return done
+    return done, refused
 
 
 async def _gated(client: Client) -> list[Object]:

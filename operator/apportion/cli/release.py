@@ -1,8 +1,8 @@
 """`apportion release`: give everything back before apportion is uninstalled.
 
 In: a cluster whose operator is stopped. Out: no pod has our gate or gets one, no claim has our finalizer, no pod uses devices of our
-agents, and no Partition exists: the agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition or a
-claim in use is left, which is printed with the pods that use it, 2 the cluster cannot be read or written, or an operator acts.
+agents, and no Partition exists: the agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition, a
+claim in use (printed with the pods that use it), or a gate or finalizer that others let nobody take off is left, 2 the cluster cannot be read or written, or an operator acts.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from apportion.cli.world.live import connect_as_user
 from apportion.cli.world.options import Context, Kubeconfig
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, SLICES
-from apportion.errors import ApiError, BrokenInput, Missing
+from apportion.errors import ApiError, BrokenInput, Missing, Unreachable
 from apportion.settings import DRIVERS
 
 Object = dict[str, Any]
@@ -67,19 +67,24 @@ async def _release(
     async with await connect_as_user(kubeconfig, context, "apportion-release") as client:
         await require_stopped(client, namespace, partial(_say, console))
         await end_gating(client)
-        gates, finalizers = await open_gates(client), await drop_finalizers(client)
+        (gates, gated), (finalizers, kept) = await open_gates(client), await drop_finalizers(client)
         console.print(f"{gates} gates opened, {finalizers} finalizers dropped")
+        unwritten = [*gated.values(), *kept.values()]
+        if unwritten and not gates + finalizers and all(isinstance(each, Unreachable) for each in unwritten):
+            raise unwritten[0]
         for layout in await list_patiently(client, LAYOUTS):
             await client.delete(LAYOUTS, layout["metadata"]["name"])
         drivers = await _drivers(client)
         partitions, claims = await _remove_partitions(client, drivers, patience, console)
         # Claims that are being deleted had to keep it for as long as pods used them.
-        await drop_finalizers(client)
+        _, kept = await drop_finalizers(client)
         if force:
             for partition in partitions:
                 await _let_go(client, partition)
             partitions = []
         return [
+            *(f"pod {name}, whose gate stays: {error}" for name, error in gated.items()),
+            *(f"claim {name}, whose finalizer stays: {error}" for name, error in kept.items()),
             *(f"partition {each['metadata']['name']}{_used(each, claims)}" for each in partitions),
             *(f"claim {_key(each)}, used by {_users(each)}" for each in claims),
         ]
