@@ -35,6 +35,8 @@ _FIRST_ENDING, _LONGEST_ENDING = 1.0, 60.0
 """Seconds after which the end of an allocation, or of our finalizer, is tried anew where it failed."""
 _MADE = 2.0
 """Seconds after which a template is made again, if pods still wait for it."""
+_TEMPLATES = 64
+"""Templates of a namespace that are made at once; its pods may name tens of thousands."""
 
 
 class BackgroundWrites:
@@ -64,8 +66,8 @@ class BackgroundWrites:
         self._releasing: set[str] = set()
         self._endings = Pauses(clock, first=_FIRST_ENDING, longest=_LONGEST_ENDING)
         """Of claims (UIDs) whose allocation could not be cleared, or whose finalizer could not be removed."""
-        self._making: set[Template] = set()
-        """Templates that we make, or have made a moment ago."""
+        self._making: dict[str, set[Template]] = {}
+        """By namespace: templates that we make, or have made a moment ago."""
         self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
         self._tasks: set[asyncio.Task[None]] = set()
         self.protections = Protections(writer, recorder, self._spawn, clock=clock)
@@ -150,10 +152,11 @@ class BackgroundWrites:
         self._spawn(self._recheck(claim))
 
     def make(self, templates: Iterable[Template]) -> None:
-        """Make the templates that are not there."""
+        """Make the templates that are not there, of a namespace so many at once."""
         for template in templates:
-            if template not in self._making:
-                self._making.add(template)
+            making = self._making.setdefault(template.namespace, set())
+            if template not in making and len(making) < _TEMPLATES:
+                making.add(template)
                 self._spawn(self._make(template))
 
     async def _write(
@@ -278,7 +281,13 @@ class BackgroundWrites:
         except (ApiError, NotLeading) as error:
             _log.warning("template.not_made", template=template.name, error=str(error))
         # controller-manager needs a moment to make the claims, as long as which the template is still wanted.
-        asyncio.get_running_loop().call_later(_MADE, self._making.discard, template)
+        asyncio.get_running_loop().call_later(_MADE, self._made, template)
+
+    def _made(self, template: Template) -> None:
+        making = self._making[template.namespace]
+        making.discard(template)
+        if not making:
+            del self._making[template.namespace]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

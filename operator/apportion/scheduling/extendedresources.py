@@ -32,7 +32,7 @@ _LONGEST_NAME = 50
 _MOST = 999
 """Devices for which a container is rewritten."""
 _AT_ONCE = 64
-"""Pods that are spoken of in one pass."""
+"""Pods that are spoken of in one pass, and templates of a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,23 @@ class ExtendedResources:
         """The extended resources, managed classes and existing classes that the pods were read by."""
         self._templates: dict[str, frozenset[Template]] = {}
         """By pod (UID)."""
-        self._named = Counter[Template]()
-        """By how many pods each of these is named: thousands of pods may name a hundred each."""
+        self._named: dict[str, Counter[Template]] = {}
+        """By namespace: by how many pods each of these is named: thousands of pods may name a hundred each."""
         self._since: dict[str, float] = {}
         """Pods (UIDs) to speak of, and when each was first seen so."""
         self._changed = Changed[str]()
         """Pods, by UID."""
 
     def templates(self) -> set[Template]:
-        """Return the templates from which claims of waiting pods are to be made, and were not yet."""
+        """Return the templates from which claims of waiting pods are to be made, and were not yet; of a namespace with many others each time."""
         for _ in self.steps():
             pass
-        return set(self._named)
+        found = set[Template]()
+        for named in self._named.values():
+            for template in tuple(islice(named, _AT_ONCE)):
+                named[template] = named.pop(template)  # it goes last from now on
+                found.add(template)
+        return found
 
     def left(self) -> Iterator[LeftPod]:
         """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes."""
@@ -137,11 +142,15 @@ class ExtendedResources:
         former = self._templates.pop(uid, frozenset())
         if wanted:
             self._templates[uid] = wanted
-        self._named.update(wanted - former)
+        for each in wanted - former:
+            self._named.setdefault(each.namespace, Counter())[each] += 1
         for each in former - wanted:
-            self._named[each] -= 1
-            if not self._named[each]:
-                del self._named[each]
+            named = self._named[each.namespace]
+            named[each] -= 1
+            if not named[each]:
+                del named[each]
+            if not named:
+                del self._named[each.namespace]
 
 
 def is_left(pod: Pod, managed: ManagedClasses) -> bool:
