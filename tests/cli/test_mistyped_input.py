@@ -159,6 +159,19 @@ def test_what_is_null_is_absent_as_for_the_api_server(tmp_path: Path) -> None:
     assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
 
 
+def test_what_is_null_in_a_workload_of_a_world_is_absent_too(tmp_path: Path) -> None:
+    """A file that a person has put together may have workloads beside the cluster, which ended with a trace."""
+    world = two_cards().as_list()
+    asked = {"limits": None, "claims": None, "requests": {"nvidia.com/gpu": 1}}
+    pod = {"initContainers": None, "resourceClaims": None, "containers": [{"name": "m", "resources": asked}]}
+    own = {"kind": "Deployment", "metadata": {"name": "d", "namespace": "team"}}
+    world["items"].append({**own, "spec": {"replicas": None, "template": {"spec": pod}}})
+    (tmp_path / "w").write_text(json.dumps(world))
+    found = CliRunner().invoke(app, ["migrate", "-A", "--world", str(tmp_path / "w"), "-o", "json"])
+    assert isinstance(found.exception, SystemExit | None), found.exception
+    assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
+
+
 def test_an_object_that_cannot_be_read_is_left_out_and_the_others_count(tmp_path: Path) -> None:
     """Also where nodes are taken away or added for the sake of the question; an object without a usable UID ends the command."""
     world = two_cards().as_list()

@@ -20,7 +20,7 @@ from apportion.cli.migratefit import Fit, Rehearsal
 from apportion.cli.migrateworkloads import KINDS, WORKLOADS, Workload, workloads_of
 from apportion.cli.terminal import visible
 from apportion.cli.world.live import read_live
-from apportion.cli.world.objects import contents_of, objects_of
+from apportion.cli.world.objects import as_stored, contents_of, objects_of
 from apportion.cli.world.options import FROM_A_FILE, Context, Kubeconfig, keep_quiet
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
@@ -108,7 +108,7 @@ def _read(
         objects, version, _ = contents_of(world)
         snapshot = _snapshot(objects, version)
         if file is None:
-            found = workloads_of(objects)
+            found = workloads_of(as_stored(each) for each in objects if each.get("kind") in KINDS)
             return snapshot, [each for each in found if namespace in (None, each.namespace)]
     else:
         asked = WORKLOADS if file is None else ()

@@ -60,7 +60,13 @@ def key_of(raw: Json) -> Key:
 
 def objects_of(file: Path) -> list[Json]:
     """Return the objects of a file that a person wrote: documents of YAML, JSON, Lists. Raises BrokenInput, which does not name the file."""
-    return [_without_nulls(each if is_writable(each) else cut(each)) for each in _read(file).objects]
+    return [*map(as_stored, _read(file).objects)]
+
+
+def as_stored(raw: Json) -> Json:
+    """Return an object as the API server would have it: without nulls, and without what is nested too deeply to be written."""
+    found: Json = _without_nulls(raw if is_writable(raw) else cut(raw))
+    return found
 
 
 def _without_nulls(value: Any) -> Any:
