@@ -159,6 +159,22 @@ def test_what_is_null_is_absent_as_for_the_api_server(tmp_path: Path) -> None:
     assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
 
 
+@pytest.mark.parametrize("amount", ["-1", "1e30"])
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_an_amount_that_is_no_number_of_devices_is_named(tmp_path: Path, amount: str, output: str) -> None:
+    """A large one ended -o json with a trace, and a negative one passed for 1."""
+    container = {"name": "m", "resources": {"limits": {"nvidia.com/gpu": amount, "memory": "1e30"}}}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    (tmp_path / "d").write_text(json.dumps({"kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}))
+    world = two_cards().write(tmp_path / "w")
+    words = ["migrate", "-f", str(tmp_path / "d"), "--world", str(world), "-o", output]
+    found = CliRunner().invoke(app, words)
+    assert isinstance(found.exception, SystemExit), found.exception
+    assert found.exit_code == 2
+    said = "spec.containers[0].resources[nvidia.com/gpu]: Deployment default/d: "
+    assert f"{said}{amount} is no number of devices" in found.stderr
+
+
 def test_what_is_null_in_a_workload_of_a_world_is_absent_too(tmp_path: Path) -> None:
     """A file that a person has put together may have workloads beside the cluster, which ended with a trace."""
     world = two_cards().as_list()

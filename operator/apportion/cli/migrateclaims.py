@@ -29,6 +29,8 @@ _MIG = re.compile(r"mig-(\d+g\.\d+gb(?:-[a-z]+)?)(?:\.([a-z.]+))?")
 """NVIDIA's names of MIG devices: the profile's, with a point for the plus before its attributes (1g.10gb+me.all; 1g.24gb-me)."""
 _LONGEST = 63
 """Characters of the name of a claim in a pod."""
+_MOST = 2**63 - 1
+"""Devices that a request may ask for: the API has 64 bits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,8 @@ def _of(container: Json, at: str, classes: Mapping[str, str], taken: set[str]) -
             raise BrokenInput(error.reason, field=f"{inside}[{resource}]") from None
         known = _known(resource, classes) if count else None
         if known is not None:
+            if not 0 < count <= _MOST:
+                raise BrokenInput(f"{amount} is no number of devices", field=f"{inside}[{resource}]")
             yield Ask(name, resource, count, _claim_name(name, resource, taken), *known)
 
 
