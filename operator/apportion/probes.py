@@ -3,6 +3,7 @@
 /healthz: it lives. /readyz: it is ready. Each answers "ok", or 503 and what is wrong. /metrics: Prometheus' text.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
@@ -27,7 +28,7 @@ class Probes:
         registry: CollectorRegistry = REGISTRY,
         refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`port` 0 starts nothing; `registry` holds the metrics; `refresh` computes what is computed for each answer of /metrics."""
+        """`port` 0 starts nothing; `registry` holds the metrics; `refresh` computes what is computed for each answer of /metrics, which any thread may read then."""
         self._port = port
         app = web.Application()
         app.router.add_get("/healthz", _answer(alive))
@@ -35,6 +36,7 @@ class Probes:
         app.router.add_get("/metrics", self._metrics)
         self._registry = registry
         self._refresh = refresh
+        self._one_at_a_time = asyncio.Lock()
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self) -> None:
@@ -54,11 +56,14 @@ class Probes:
         await self._runner.cleanup()
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        if self._refresh is not None:
-            await self._refresh()
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        if self._refresh is None:
+            text = generate_latest(self._registry)
+        else:
+            # What was computed is frozen. Its text may have thousands of lines, and several threads at once would leave the event loop too little.
+            async with self._one_at_a_time:
+                await self._refresh()
+                text = await asyncio.to_thread(generate_latest, self._registry)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 def _answer(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:

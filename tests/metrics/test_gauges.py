@@ -1,10 +1,14 @@
 """The collector: frozen values, computed on the event loop in slices, by the replica that acts alone."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PARTITIONS
@@ -184,6 +188,39 @@ async def test_others_run_while_a_large_cluster_is_counted(silent: Client) -> No
     await gauges.refresh()
     other.cancel()
     assert turns >= (clock.now - began) / (2 * SLICE) > 30
+
+
+async def test_others_run_while_many_values_are_put_together(
+    silent: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All were, in one piece, once they had been counted."""
+    world = two_cards()
+    spec = {"nodeName": "n1", "pool": "n1", "device": "gpu-0-mig", "parent": "gpu-0", "profile": "1g.10gb"}
+    for number in range(200):
+        own = spec | {"driver": f"d{number}.example.com", "origin": "Claim"}
+        world.see(PARTITIONS, {"metadata": {"name": f"p{number}"}, "spec": own})
+    gauges, registry = gauges_of(world, world.cycle(silent), clock=Ticking(step=SLICE / 5))
+    turns, values = 0, Counter[int]()
+    add = GaugeMetricFamily.add_metric
+
+    def counted(*given: Any) -> None:
+        values[turns] += 1
+        add(*given)
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(GaugeMetricFamily, "add_metric", counted)
+    other = asyncio.create_task(count())
+    await gauges.refresh()
+    other.cancel()
+    assert values.total() > 200
+    assert max(values.values()) <= 6
+    of = {"driver": "d7.example.com", "phase": "Pending"}
+    assert registry.get_sample_value("apportion_partitions", of) == 1
 
 
 async def test_a_replica_that_does_not_act_shows_names_and_no_values(silent: Client) -> None:

@@ -4,7 +4,6 @@ No label holds the name of a node, a pod or a claim: the number of series follow
 namespaces, of which the smallest are counted together (`MOST_NAMESPACES`).
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
@@ -125,9 +124,6 @@ ALL = (
 )
 
 
-def families(samples: Iterable[Sample] = ()) -> tuple[GaugeMetricFamily, ...]:
-    """Return all gauges with these values; a gauge without any has its description only."""
-    made = {each: GaugeMetricFamily(each.name, each.text, labels=each.labels) for each in ALL}
-    for gauge, labels, value in samples:
-        made[gauge].add_metric(labels, value)
-    return tuple(made.values())
+def families() -> tuple[GaugeMetricFamily, ...]:
+    """Return all gauges in the order of `ALL`, without a value: each has its description only."""
+    return tuple(GaugeMetricFamily(each.name, each.text, labels=each.labels) for each in ALL)

@@ -64,18 +64,18 @@ class Gauges(Collector):
         """Compute everything anew. A defect here is logged, and takes nothing but these gauges away."""
         async with self._one_at_a_time:
             try:
-                samples = await self._computed() if self._acting() else []
+                self._families = await self._computed() if self._acting() else families()
             except Exception:  # noqa: BLE001 - whatever it is, counters and histograms are served all the same
                 _log.exception("gauges.defect")
-                samples = []
-            self._families = families(samples)
+                self._families = families()
 
-    async def _computed(self) -> list[Sample]:
-        found: list[Sample] = []
+    async def _computed(self) -> tuple[GaugeMetricFamily, ...]:
+        found = families()
+        made = dict(zip(described.ALL, found, strict=True))
         ends = self._clock() + SLICE
         for each in self._steps():
             if each is not None:
-                found.append(each)
+                made[each.gauge].add_metric(each.labels, each.value)
             if self._clock() >= ends:
                 await asyncio.sleep(0)
                 ends = self._clock() + SLICE
