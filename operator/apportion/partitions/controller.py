@@ -27,14 +27,16 @@ from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.writeturns import WriteTurns
 from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, body_of, namespace
 from apportion.partitions.claimphase import phase_of
 from apportion.partitions.classwriter import ClassWriter
 from apportion.partitions.dynamicpartitions import DynamicPartitions
+from apportion.partitions.layoutcard import users
 from apportion.partitions.layoutholds import LayoutHolds
 from apportion.partitions.layoutplanner import LayoutPlanner
-from apportion.partitions.layouts import LayoutPlan, orphans
+from apportion.partitions.layouts import LayoutPlan, orphans, passing_orphans
 from apportion.partitions.leaving import in_use
 from apportion.partitions.ongoing import Ongoing
 from apportion.partitions.status import layout_status, policy_status
@@ -82,6 +84,7 @@ class PartitionController:
         self._wake = asyncio.Event()
         self._plans: list[LayoutPlan] = []
         self._orphans: list[Delete] = []
+        self._passing: list[DeviceId] = []
         self._turns = WriteTurns(_WRITES, _WRITES_BESIDE, alone=_WRITES_ALONE)
         self._ongoing = Ongoing(self._wake.set)
         self._begun: set[str] = set()
@@ -106,12 +109,13 @@ class PartitionController:
         """
         unread = self._snapshot.left_out(LAYOUTS)
         epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch, unread)
-        if self._planned == epoch and not any(plan.is_outdated(self._snapshot) for plan in self._plans):
+        if self._planned == epoch and not self._is_outdated():
             return False
         self._planned = epoch
         self._plans = self._planner.plans()
         # They are held from here on: one that is found later could be given away while it is deleted.
         self._orphans = orphans(self._snapshot, self._plans)
+        self._passing = passing_orphans(self._snapshot, self._plans)
         freed = self._holds.follow(self._plans, self._orphans)
         self._snapshot.retry_epoch += bool(freed)
         for device in freed:
@@ -119,6 +123,12 @@ class PartitionController:
             self._snapshot.devices.touch(device)
         self._planner.pass_over()
         return True
+
+    def _is_outdated(self) -> bool:
+        """Say whether something that was in the way of the plans, or kept a partition whose layout is gone, is free without any trace."""
+        return any(plan.is_outdated(self._snapshot) for plan in self._plans) or any(
+            not users(device, self._snapshot) for device in self._passing
+        )
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""

@@ -3,7 +3,7 @@
 In: the layout, the card, what older layouts have there, the snapshot. Out: a frozen value, which holds as long as nothing of them changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from apportion.api.contract import STATIC_SUFFIX
@@ -91,15 +91,15 @@ def layout_card(
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     surplus = [p for name, p in have.items() if name not in names and p.spec.holder == holder]
     used, only_idle = _used(card, snapshot), layout.spec.rollout.only_idle
-    unready, blocked, passing = bool(unusable), failed[-1] if failed else "", list[DeviceId]()
+    unready, blocked = bool(unusable), failed[-1] if failed else ""
+    passing = passes(map(device_of, surplus), snapshot)
     if used and (missing or not all(map(_leaves, surplus))):
         taken = {name.removesuffix(STATIC_SUFFIX) for name in used}
         # Older layouts that what is used keeps from their places keep nobody else from them.
         taken |= set(older) if card.fits({*taken, *older}) else set()
         if only_idle or (missing and not card.fits(taken.union(part.device.name for part in wanted))):
             unready, blocked = True, f"{card.whole.name} is in use ({used[0]})"
-            held = [device for name in used if users(device := card.device(name), snapshot)]
-            passing = [device for device in held if not snapshot.claim_index.holders(device)]
+            passing = passes(map(card.device, used), snapshot)
             missing = []
     leaving = [] if used and only_idle else surplus
     return replace(
@@ -124,6 +124,13 @@ def dropped(partition: Partition, snapshot: Snapshot) -> list[Delete]:
 def users(device: DeviceId, snapshot: Snapshot) -> list[str]:
     """Return the keys under which others than layouts hold a device."""
     return [key for key in snapshot.state.holders(device) if not key.startswith(LAYOUT_HOLD)]
+
+
+def passes(devices: Iterable[DeviceId], snapshot: Snapshot) -> list[DeviceId]:
+    """Return those of the devices that no allocation has, but a decision, a reservation, or a pod whose claim is gone: no epoch grows when it lets go."""
+    return [
+        device for device in devices if users(device, snapshot) and not snapshot.claim_index.holders(device)
+    ]
 
 
 def _usable(partition: Partition, snapshot: Snapshot) -> bool:

@@ -13,13 +13,13 @@ from typing import Final
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Origin
 from apportion.cel import Programs
-from apportion.cluster.indexes.deviceindex import layout_of
+from apportion.cluster.indexes.deviceindex import device_of, layout_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
 from apportion.partitions.actions import Create, partition_for
 from apportion.partitions.card import is_certain, partitionable_card
-from apportion.partitions.layoutcard import LayoutCard, dropped, layout_card, selects
+from apportion.partitions.layoutcard import LayoutCard, dropped, layout_card, passes, selects
 from apportion.partitions.layoutclasses import Offered, check_names, classes
 from apportion.partitions.layoutplaces import holder_of
 from apportion.partitions.layouts import LayoutPlan, allowed_nodes, unselected
@@ -266,6 +266,7 @@ class LayoutPlanner:
                 for partition in snapshot.devices.partitions_on(where).values():
                     if layout_of(partition) == layout.metadata.uid:
                         plan.actions += dropped(partition, snapshot)
+                        plan.passing += passes((device_of(partition),), snapshot)
         if own.desired and impossible is not None and plan.desired <= set(plan.blocked):
             raise impossible
 

@@ -4,19 +4,21 @@ In: plans, the snapshot. Out: whether a plan is outdated; partitions whose layou
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.api.layout import PartitionLayout
+from apportion.api.partition import Partition
 from apportion.api.unresolved import not_published
+from apportion.cluster.indexes.deviceindex import device_of
 from apportion.cluster.kinds import LAYOUTS
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
 from apportion.partitions.actions import Action, Delete, SetHolder
 from apportion.partitions.card import is_static
-from apportion.partitions.layoutcard import users
+from apportion.partitions.layoutcard import passes, users
 from apportion.partitions.leaving import in_use
 
 
@@ -38,7 +40,7 @@ class LayoutPlan:
     blocked: dict[str, str] = field(default_factory=dict)
     """Why a node cannot get the layout now."""
     passing: list[DeviceId] = field(default_factory=list)
-    """Devices in its way that no allocation has, but a decision or a reservation that may come to nothing: no epoch grows then."""
+    """Devices in its way, or that it gives up, that no allocation has, but a decision or a reservation that may come to nothing: no epoch grows then."""
     broken: BrokenInput | None = None
     """Why it can never work as written."""
 
@@ -49,6 +51,19 @@ class LayoutPlan:
 
 def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
     """Return how to delete layout partitions whose layout is gone, that are not in use, and that no layout made anew under its name takes over."""
+    return [
+        Delete(partition, "its layout is gone")
+        for partition in _orphaned(snapshot, planned)
+        if not in_use(partition, snapshot)
+    ]
+
+
+def passing_orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[DeviceId]:
+    """Return the devices of those that are in use, as far as no epoch grows when that ends."""
+    return passes(map(device_of, _orphaned(snapshot, planned)), snapshot)
+
+
+def _orphaned(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> Iterator[Partition]:
     planned = tuple(planned)
     kept = {plan.layout.metadata.uid for plan in planned} | snapshot.left_out(LAYOUTS)
     taken_over = {
@@ -57,16 +72,11 @@ def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
         for action in plan.actions
         if isinstance(action, SetHolder)
     }
-    return [
-        Delete(partition, "its layout is gone")
-        for layout in snapshot.devices.layouts
-        if layout not in kept
-        for partition in snapshot.devices.of_layout(layout)
-        if is_static(partition)
-        and partition.metadata.uid not in taken_over
-        and partition.metadata.deletion_timestamp is None
-        and not in_use(partition, snapshot)
-    ]
+    for layout in snapshot.devices.layouts:
+        for partition in snapshot.devices.of_layout(layout) if layout not in kept else ():
+            leaves = partition.metadata.deletion_timestamp is not None
+            if is_static(partition) and partition.metadata.uid not in taken_over and not leaves:
+                yield partition
 
 
 def unselected(layout: PartitionLayout, cards: int, snapshot: Snapshot) -> str:
