@@ -188,6 +188,18 @@ def test_what_is_null_in_a_workload_of_a_world_is_absent_too(tmp_path: Path) -> 
     assert [each["name"] for each in json.loads(found.stdout)["workloads"]] == ["d"]
 
 
+def test_a_node_whose_spec_is_null_can_be_added_to(tmp_path: Path) -> None:
+    """It was read as one without, and a further one like it ended the command with a trace."""
+    world = two_cards().as_list()
+    for each in world["items"]:
+        if each["kind"] == "Node":
+            each |= {"spec": None, "metadata": {**each["metadata"], "labels": None}}
+    (tmp_path / "w").write_text(json.dumps(world))
+    words = ["free", "--world", str(tmp_path / "w"), "--add-nodes", "2 like n1", "-o", "json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.exception
+
+
 def test_an_object_that_cannot_be_read_is_left_out_and_the_others_count(tmp_path: Path) -> None:
     """Also where nodes are taken away or added for the sake of the question; an object without a usable UID ends the command."""
     world = two_cards().as_list()

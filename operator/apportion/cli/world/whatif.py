@@ -66,8 +66,8 @@ def _renamed_node(raw: Json, new: str) -> Json:
     if _HOSTNAME in labels:
         labels[_HOSTNAME] = new
     made["metadata"] = {"name": new, "labels": labels}
-    made.setdefault("spec", {})
-    made["spec"] = {key: value for key, value in made["spec"].items() if key in {"taints", "providerID"}}
+    spec = made.get("spec") or {}
+    made["spec"] = {key: value for key, value in spec.items() if key in {"taints", "providerID"}}
     return made
 
 
