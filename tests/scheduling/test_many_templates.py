@@ -1,13 +1,17 @@
-"""Pods that name thousands of templates, as admission names those of rewritten pods."""
+"""Pods that name thousands of templates, as admission names those of rewritten pods, or that ask for many extended resources."""
 
 import asyncio
 from collections import Counter
 
+import pytest
+
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIM_TEMPLATES
+from apportion.cluster.kinds import CLAIM_TEMPLATES, CLASSES
 from apportion.scheduling.extendedresources import ExtendedResources
+from apportion.scheduling.unservedevents import extended_resource
 from tests.cluster.apiserver import Json
 from tests.observedcluster import ObservedCluster
+from tests.scheduling.longeststep import longest_step
 
 GATED = ("apportion.dev/allocation",)
 NAMED, PODS = 128, 64
@@ -61,3 +65,27 @@ def test_each_template_of_a_crowd_has_its_turn() -> None:
     asked = [found.templates() for _ in range(NAMED * PODS // 64)]
     assert {len(each) for each in asked} == {65}
     assert sum(each.namespace == "team" for each in set().union(*asked)) == NAMED * PODS
+
+
+@pytest.mark.parametrize("goes", [False, True])
+async def test_of_resources_that_nobody_serves_people_hear_one_after_the_other(
+    unanswered: Client, *, goes: bool
+) -> None:
+    """For each of them all nodes are gone through: 64 pods that ask for 80 each held everybody up for a twentieth of a second. A class may go in between."""
+    world = ObservedCluster()
+    classes = [world.device_class(f"c{number}") for number in range(12)]
+    asked = {f"deviceclass.resource.kubernetes.io/c{number}": "1" for number in range(12)}
+    for pod in range(8):
+        world.pod(f"p{pod}", spec={"containers": [{"name": "m", "resources": {"requests": asked}}]})
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.clock.now += 6
+    if not goes:
+        assert longest_step(cycle, extended_resource) == 1
+        assert len(world.messages) == 8 * 12
+        return
+    for _ in cycle._pass(longest=1e9, evaluates=False):
+        if len(world.messages) == 3 and classes:
+            while classes:
+                world.gone(CLASSES, classes.pop())
+    assert len(world.messages) == 3

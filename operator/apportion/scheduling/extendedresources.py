@@ -105,7 +105,7 @@ class ExtendedResources:
         return found
 
     def left(self) -> Iterator[LeftPod]:
-        """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes."""
+        """Yield pods that nobody serves, each once as long as it does not change; some are left for later passes. Others may run in between."""
         now = self._clock()
         plugins: dict[str, int] = {}
         for uid, since in tuple(islice(self._since.items(), _AT_ONCE)):
@@ -166,8 +166,8 @@ def left_of(pod: Pod, snapshot: Snapshot, plugins: dict[str, int]) -> Iterator[L
     """Yield the extended resources of our devices that a pod asks for; `plugins`: by resource, how many nodes offer it, as far as they were counted."""
     managed = snapshot.managed
     for resource, name in backed(pod, managed).items():
-        if name in managed.policies:
-            found = snapshot.state.classes[name]
+        found = snapshot.state.classes.get(name)  # others run in between: it may be gone
+        if name in managed.policies and found is not None:
             if resource not in plugins:
                 nodes = snapshot.nodes.values()
                 plugins[resource] = sum(bool(node.allocatable.get(resource)) for node in nodes)

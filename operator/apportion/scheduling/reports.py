@@ -83,7 +83,7 @@ class Reports:
         yield from self._foreign.steps(partial(events.foreign, self._recorder))
         for left in self._extended.left():
             unservedevents.extended_resource(self._recorder, left)
-        yield
+            yield  # a pod may ask for a hundred, and the nodes are gone through for each
         for named, said in self._metadata.new():
             events.unknown_metadata(self._recorder, named, said)
         yield from self._guarded.steps()
