@@ -6,7 +6,7 @@ again when it or its pods change; the allocator says whether the guard taint is 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Refusal
@@ -24,6 +24,8 @@ _PATIENCE = 5.0
 """Seconds within which kube-scheduler has allocated a claim that it can serve."""
 _AT_ONCE = 2
 """Claims that are looked at in one pass: each asks the allocator for an explanation."""
+_PODS = 256
+"""Pods of a claim that hear of it: no more can reserve one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class GuardedClaims:
         """By namespace and name."""
 
     def found(self) -> Iterator[GuardedClaim]:
-        """Yield the claims of which it was found out now."""
+        """Yield the claims of which it was found out now; others may run in between."""
         for _ in self.steps():
             pass
         now = self._clock()
@@ -63,8 +65,8 @@ class GuardedClaims:
                 continue
             classes = guarded_classes(claim, self._snapshot)
             if classes:
-                pods = tuple(pod for pod in self._snapshot.users(claim) if pod.node is None and ready(pod))
-                yield GuardedClaim(claim, pods, classes)
+                pods = (pod for pod in self._snapshot.users(claim) if pod.node is None and ready(pod))
+                yield GuardedClaim(claim, tuple(islice(pods, _PODS)), classes)
 
     def steps(self) -> Iterator[None]:
         """Look at the claims that changed; yields where others may run."""

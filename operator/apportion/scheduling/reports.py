@@ -89,7 +89,7 @@ class Reports:
         yield from self._guarded.steps()
         for guarded in self._guarded.found():
             unservedevents.unmanaged_class(self._recorder, guarded)
-        yield
+            yield
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:
