@@ -4,7 +4,7 @@ In: a policy, all policies, the nodes. Out: sentences that name the field. The a
 an entry that selects a node the oldest counts, and of its entries the first.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from apportion.api.policy import AllocationPolicy
@@ -23,20 +23,34 @@ def taken_by_older(
     if not policy.spec.sharing or not older:
         return ""
     lost: dict[tuple[int, str], list[str]] = {}
-    for node in nodes:
-        index = next(iter(_entries(policy, node)), None)
-        winner = next((each for each in older if any(True for _ in _entries(each, node))), None)
+    for labels, names in _alike((policy, *older), nodes):
+        index = next(_entries(policy, labels), None)
+        winner = next((each for each in older if next(_entries(each, labels), None) is not None), None)
         if index is not None and winner is not None:
-            lost.setdefault((index, winner.metadata.name), []).append(node.name)
+            lost.setdefault((index, winner.metadata.name), []).extend(names)
     return "; ".join(
         f"spec.sharing[{index}].nodeSelector: {_list(sorted(names))} by AllocationPolicy {name}, which is older"
         for (index, name), names in sorted(lost.items())
     )
 
 
-def _entries(policy: AllocationPolicy, node: Node) -> Iterator[int]:
+def _alike(
+    policies: Iterable[AllocationPolicy], nodes: Iterable[Node]
+) -> Iterator[tuple[Mapping[str, str], list[str]]]:
+    """Yield the labels that entries of the policies select by, with the names of the nodes that have them: thousands of nodes are of a few kinds."""
+    selectors = [entry.node_selector for each in policies for entry in each.spec.sharing]
+    keys = {key for selector in selectors for key in selector.match_labels}
+    keys |= {term.key for selector in selectors for term in selector.match_expressions}
+    order, found = sorted(keys), dict[tuple[str | None, ...], list[str]]()
+    for node in nodes:
+        found.setdefault(tuple(map(node.labels.get, order)), []).append(node.name)
+    for values, names in found.items():
+        yield {key: value for key, value in zip(order, values, strict=True) if value is not None}, names
+
+
+def _entries(policy: AllocationPolicy, labels: Mapping[str, str]) -> Iterator[int]:
     for index, entry in enumerate(policy.spec.sharing):
-        if entry.node_selector.matches(node.labels):
+        if entry.node_selector.matches(labels):
             yield index
 
 
