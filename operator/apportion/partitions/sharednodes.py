@@ -4,10 +4,11 @@ In: a policy, all policies, the nodes. Out: sentences that name the field. The a
 an entry that selects a node the oldest counts, and of its entries the first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from apportion.api.policy import AllocationPolicy
+from apportion.api.selector import LabelSelector
 from apportion.dra.node import Node
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -23,7 +24,8 @@ def taken_by_older(
     if not policy.spec.sharing or not older:
         return ""
     lost: dict[tuple[int, str], list[str]] = {}
-    for labels, names in _alike((policy, *older), nodes):
+    selectors = [entry.node_selector for each in (policy, *older) for entry in each.spec.sharing]
+    for labels, names in alike(selectors, nodes):
         index = next(_entries(policy, labels), None)
         winner = next((each for each in older if next(_entries(each, labels), None) is not None), None)
         if index is not None and winner is not None:
@@ -34,11 +36,10 @@ def taken_by_older(
     )
 
 
-def _alike(
-    policies: Iterable[AllocationPolicy], nodes: Iterable[Node]
+def alike(
+    selectors: Sequence[LabelSelector], nodes: Iterable[Node]
 ) -> Iterator[tuple[Mapping[str, str], list[str]]]:
-    """Yield the labels that entries of the policies select by, with the names of the nodes that have them: thousands of nodes are of a few kinds."""
-    selectors = [entry.node_selector for each in policies for entry in each.spec.sharing]
+    """Yield the labels that the selectors look at, with the names of the nodes that have them: thousands of nodes are of a few kinds."""
     keys = {key for selector in selectors for key in selector.match_labels}
     keys |= {term.key for selector in selectors for term in selector.match_expressions}
     order, found = sorted(keys), dict[tuple[str | None, ...], list[str]]()

@@ -11,6 +11,7 @@ from apportion.api.meant import meant
 from apportion.api.policy import AllocationPolicySpec
 from apportion.api.unresolved import Unresolved, not_published, unknown_class
 from apportion.cluster.snapshot import Snapshot
+from apportion.partitions.sharednodes import alike
 
 _NODES_READ = 64
 """Nodes whose labels are looked at for one that was probably meant."""
@@ -36,8 +37,11 @@ def unresolved(spec: AllocationPolicySpec, snapshot: Snapshot) -> Iterator[Unres
     for field, profile in asked:
         if profile not in names.profiles:
             yield not_published(f"{field}.profile", "profile", profile, names.profiles)
+    kinds = [
+        labels for labels, _ in alike([each.node_selector for each in spec.sharing], snapshot.nodes.values())
+    ]
     for index, entry in enumerate(spec.sharing):
-        if not any(entry.node_selector.matches(node.labels) for node in snapshot.nodes.values()):
+        if not any(map(entry.node_selector.matches, kinds)):
             yield Unresolved("NoNodes", f"spec.sharing[{index}].nodeSelector: it selects no node")
 
 
