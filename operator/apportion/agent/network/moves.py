@@ -4,6 +4,7 @@ In: a journal row, a namespace. Out: the interface where it belongs, set up; eve
 interface that is away is known by what it is (PCI device and first MAC address); by its alias where that does not tell.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from apportion.api.networkconfig import NetworkConfig, VirtualFunctionConfig
 from apportion.errors import NotReady
 
 _PCI: Final = "sys/bus/pci/devices"
+_TRIES: Final = 3
+"""After so many the host gets an interface as far as the kernel gives it back: its claim would be prepared for ever."""
 
 
 class Moves:
@@ -31,6 +34,8 @@ class Moves:
         self.namespaces = namespaces
         self._root = host_root
         self._at = at
+        self._tries = Counter[str]()
+        """How often an interface could not be brought back, by its row's key."""
 
     def read(self, row: NetworkRow, device: RdmaDevice) -> Interface:
         """Return the row's interface on the host, and what is set for it as a virtual function if the claim changes that."""
@@ -89,9 +94,11 @@ class Moves:
     def bring_back(self, row: NetworkRow) -> tuple[str, ...]:
         """Give the host the row's interface as it was before; returns what the host has no more, for people.
 
-        That is the interface itself where it does not exist any more, or which of its names, addresses and routes the kernel refuses by now.
-        Raises NotReady also while nobody knows where it is.
+        That is the interface itself where it does not exist any more, or what of it the kernel refuses by now: addresses, routes and further
+        names at once, all else after some tries, because a driver may be starting anew. Raises NotReady also while nobody knows where it is.
         """
+        yields = self._tries[row.key] >= _TRIES
+        self._tries[row.key] += 1
         before = _before(row)
         host, pod = self.namespaces.host, self.namespaces.pinned(row.key)
         if self.namespaces.is_pinned(row.key):
@@ -104,7 +111,9 @@ class Moves:
                 if before.altnames is not None:
                     netlink.drop_altnames(pod, there.index, there.altnames or ())
                     self._at("network.altnames_dropped")
-                netlink.move(pod, there.index, host, before.name)
+                taken = yields and any(each.name == before.name for each in netlink.interfaces(host))
+                # As the kernel names one whose namespace has ended.
+                netlink.move(pod, there.index, host, f"dev{there.index}" if taken else before.name)
                 self._at("network.brought")
         function = before.function
         if function is not None and sysfs.has_function(self._root, function.physical, function.number):
@@ -115,10 +124,13 @@ class Moves:
         found = _known(row, before, on_host)
         missing: tuple[str, ...]
         if found is not None:
+            refused: list[str] = []
             if found.name != before.name:
-                netlink.rename(host, found.index, before.name)
+                refused += filter(None, [netlink.rename(host, found.index, before.name)])
+                if refused and not yields:
+                    raise NotReady(*refused)
                 self._at("network.renamed")
-            refused = netlink.set_up(host, found.index, before)
+            refused += netlink.set_up(host, found.index, before, yields=yields)
             missing = tuple(f"interface {before.name} of {row.card}: {text}" for text in refused)
             self._at("network.restored")
             netlink.mark(host, found.index, before.alias)
@@ -131,6 +143,7 @@ class Moves:
         else:
             missing = (f"interface {before.name} of {row.card} does not exist any more",)
         self.unpin(row)
+        del self._tries[row.key]
         return missing
 
     def _set_function(self, wanted: VirtualFunction, *, own_mac: str = "") -> None:

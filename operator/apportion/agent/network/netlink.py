@@ -75,38 +75,42 @@ def drop_altnames(namespace: Path, index: int, altnames: Collection[str]) -> Non
         ask(namespace, lambda netlink: netlink.link("property_del", index=index, altname=altnames))
 
 
-def rename(namespace: Path, index: int, name: str) -> None:
-    """Give an interface another name; it is down afterwards. Raises NotReady: the name may be taken."""
+def rename(namespace: Path, index: int, name: str) -> str:
+    """Give an interface another name; it is down afterwards. Returns why the kernel refuses: the name may be taken. Raises NotReady."""
 
-    def act(netlink: Any) -> None:
+    def act(netlink: Any) -> str:
         netlink.link("set", index=index, state="down")
-        _say(f"name {name}", lambda: netlink.link("set", index=index, ifname=name))
+        return _refusal(f"name {name}", lambda: netlink.link("set", index=index, ifname=name))
 
-    ask(namespace, act)
+    return ask(namespace, act)
 
 
-def set_up(namespace: Path, index: int, wanted: Interface) -> tuple[str, ...]:
+def set_up(namespace: Path, index: int, wanted: Interface, *, yields: bool = False) -> tuple[str, ...]:
     """Give an interface what it has not yet of `wanted`; returns which names, addresses and routes the kernel refuses, and why.
 
-    Raises NotReady where it refuses MAC address, MTU, flags, queue or state.
+    Raises NotReady where it refuses MAC address, MTU, flags, queue or state, unless that `yields`: then these are returned, too.
     """
 
     def act(netlink: Any) -> tuple[str, ...]:
+        def link(what: str, **words: Any) -> str:
+            refusal = _refusal(what, lambda: netlink.link("set", index=index, **words))
+            if refusal and not yields:
+                raise NotReady(refusal)
+            return refusal
+
         now = _interface(next(iter(netlink.get_links(index))))
+        refused: list[str] = []
         if now.mac != wanted.mac:
-            _say(f"MAC address {wanted.mac}", lambda: netlink.link("set", index=index, address=wanted.mac))
+            refused.append(link(f"MAC address {wanted.mac}", address=wanted.mac))
         if now.mtu != wanted.mtu:
-            _say(f"MTU {wanted.mtu}", lambda: netlink.link("set", index=index, mtu=wanted.mtu))
+            refused.append(link(f"MTU {wanted.mtu}", mtu=wanted.mtu))
         if wanted.flags not in (None, now.flags):
-            _say(
-                "flags",
-                lambda: netlink.link("set", index=index, flags=wanted.flags, change=SETTABLE),
-            )
+            refused.append(link("flags", flags=wanted.flags, change=SETTABLE))
         if wanted.queue not in (None, now.queue):
-            _say(f"queue of {wanted.queue}", lambda: netlink.link("set", index=index, txqlen=wanted.queue))
-        refused = [*_set_altnames(netlink, now, wanted)]
+            refused.append(link(f"queue of {wanted.queue}", txqlen=wanted.queue))
+        refused += _set_altnames(netlink, now, wanted)
         refused += [_add_address(netlink, index, each) for each in wanted.addresses]
-        _say("state", lambda: netlink.link("set", index=index, state="up" if wanted.up else "down"))
+        refused.append(link("state", state="up" if wanted.up else "down"))
         # Routes go with an interface that goes down, and cannot be added before it is up, nor before their gateway can be reached.
         routes = sorted(wanted.routes if wanted.up else (), key=lambda route: route.gateway != "")
         refused += [_add_route(netlink, index, route) for route in routes]
@@ -158,12 +162,6 @@ def _add_route(netlink: Any, index: int, wanted: Route) -> str:
     words |= {"priority": wanted.metric} if wanted.metric else {}
     words |= {"flags": _ON_LINK} if wanted.on_link else {}
     return _refusal(f"route to {wanted.destination}", lambda: netlink.route("replace", **words))
-
-
-def _say(what: str, act: Callable[[], object]) -> None:
-    refused = _refusal(what, act)
-    if refused:
-        raise NotReady(refused)
 
 
 def _refusal(what: str, act: Callable[[], object]) -> str:
