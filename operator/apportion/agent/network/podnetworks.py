@@ -283,6 +283,11 @@ class PodNetworks:
                 except OSError as error:
                     # A full /run: who waits gets an answer, and the interfaces of others follow their pods.
                     raise NotReady(f"interface {row.interface}: {error}") from None
+                except ApportionError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - a defect that one interface meets neither keeps others where they are nor ends the agent
+                    _log.exception("network.failed", interface=row.interface, claim=row.claim)
+                    raise NotReady(f"interface {row.interface}: defect of the agent: {error!r}") from None
                 finally:
                     # An agent that is told to end ends the act before it lets go of the card.
                     await asyncio.wait({acting})

@@ -12,8 +12,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+import structlog
+from google.protobuf.message import DecodeError
+
 from apportion.agent.proto import ttrpc_pb2
 from apportion.errors import ApportionError, NotReady
+
+_log = structlog.get_logger()
 
 PLUGIN, RUNTIME = 1, 2
 """Channels: calls of the runtime to the plugin, and of the plugin to the runtime."""
@@ -26,7 +31,7 @@ _UNKNOWN: Final = 2
 """Status of a call that failed (google.rpc.Code)."""
 
 Handler = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a call: method and message in, message out; its ApportionError goes to the caller as text."""
+"""Answers a call: method and message in, message out; its error goes to the caller as text."""
 
 
 class Trunk:
@@ -54,6 +59,8 @@ class Trunk:
                 self._read(channel)
         except (asyncio.IncompleteReadError, OSError):
             return
+        except DecodeError as error:
+            raise NotReady(f"the runtime sent what is no message: {error}") from None
         finally:
             for answer in self._waiting.values():
                 if not answer.done():
@@ -102,6 +109,9 @@ class Trunk:
             response.payload = await self._handler(request.method, request.payload)
         except ApportionError as error:
             response.status.code, response.status.message = _UNKNOWN, str(error)
+        except Exception as error:  # noqa: BLE001 - without an answer the runtime closes the connection, and others' sandboxes are not heard of
+            _log.exception("nri.failed", method=request.method)
+            response.status.code, response.status.message = _UNKNOWN, f"defect of the agent: {error!r}"
         # A call that took too long for the runtime: it has closed the connection.
         with suppress(OSError, RuntimeError):
             self._send(PLUGIN, stream, _RESPONSE, response.SerializeToString())
