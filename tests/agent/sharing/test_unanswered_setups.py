@@ -18,6 +18,7 @@ from apportion.agent.sharing.setups import Setups
 from apportion.errors import Lost
 from testbed.eventually import eventually
 from testbed.fakes.systemd import REFUSED
+from tests.agent.journal.smalldisk import small_disk
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.nvml.sharinghost import systemd_on
@@ -109,6 +110,27 @@ async def test_a_claim_is_not_set_up_otherwise_before_the_former_setup_is_taken_
             assert (bool(mode), time_slice) == (True, 0)
             await setups.end("a", GPU)
             assert await left_on(gpu, node) == []
+
+
+async def test_a_claim_ends_on_a_full_disk_although_its_card_does_not_answer(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """Its pod may have filled the disk, and kubelet removes what it has written after its claims are unprepared."""
+    gpu = make_gpus()
+    with small_disk(tmp_path / "disk") as disk:
+        async with (
+            systemd_on(gpu.root, gpu.fake),
+            one_card(disk.folder, gpu.backend, patience=1.0) as node,
+        ):
+            setups, row = setups_of(tmp_path, node), rows(node)[0]
+            await setups.set_up(row, 10.0)
+            gpu.fake.hang("*", card=0)
+            await node.context.hardware.health()
+            disk.fill()
+            await setups.end("a", GPU)
+            (kept,) = node.context.journal.sharing()
+            assert not kept.done
+            gpu.fake.drop_rules()
 
 
 async def test_a_card_that_has_left_has_nothing_to_take_back(

@@ -147,10 +147,9 @@ class Journal:
         with self._reading() as db:
             return sharing.one(db, uid, driver)
 
-    def put_sharing(self, row: SharingRow) -> None:
-        """Write what a claim is about to have set up, or has; raises NotReady when another claim has a device set up otherwise."""
-        with self._transaction() as db:
-            sharing.put(db, row)
+    def put_sharing(self, row: SharingRow, *, frees: bool = False) -> None:
+        """Write what a claim is about to have set up, has, or has left as it ends (`frees`); raises NotReady when another claim has a device set up otherwise."""
+        self._write(lambda db: sharing.put(db, row), frees=frees)
 
     def drop_sharing(self, uid: str, driver: str) -> None:
         """Forget what a claim had set up."""

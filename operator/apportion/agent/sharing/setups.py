@@ -226,7 +226,7 @@ class Setups:
             await self._end_daemon(row)
         cleared = [await self._cards.cleared(each) for each in row.devices if each.uuid not in shared]
         if not all(cleared):
-            await asyncio.to_thread(self._write, replace(row, done=False))
+            await asyncio.to_thread(self._context.journal.put_sharing, replace(row, done=False), frees=True)
             return False
         await self._drop(row)
         self._context.at("sharing.gone")
