@@ -80,7 +80,7 @@ def network_configs(
 ) -> dict[str, NetworkConfig]:
     """Return by device what the claim says about network devices that it asks for; those of its class come before its own.
 
-    Raises BrokenInput for parameters that are not known, and for two devices of one name in the pod.
+    Raises BrokenInput for parameters that are not known, for two devices of one name in the pod, and for a device that another claim may have.
     """
     found: dict[str, NetworkConfig] = {}
     for entry in entries(claim, driver, results, cards):
@@ -88,6 +88,12 @@ def network_configs(
         if not isinstance(config, NetworkConfig):
             continue
         served = {result.device.name for result in results if entry.serves(result)}
+        looked_at = [result for result in results if entry.serves(result) and result.admin_access]
+        if looked_at:
+            raise BrokenInput(
+                f"device {looked_at[0].device.name} is allocated with admin access, and its interface stays where it is, for the claim that has it",
+                field=entry.field,
+            )
         own = {"name": config.interface.name, "hardwareAddr": config.interface.hardware_addr}
         for name, value in own.items():
             if value is not None and len(served) > 1:
