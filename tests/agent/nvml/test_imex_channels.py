@@ -7,7 +7,7 @@ import pytest
 
 from apportion.agent.backends import backends, find
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.imex.backend import CHANNEL
+from apportion.agent.devices.imex.backend import CHANNEL, ImexBackend
 from apportion.agent.devices.values import Card, CardKind, Health
 from apportion.agent.settings import AgentOptions
 from testbed.eventually import eventually
@@ -157,3 +157,26 @@ async def test_a_container_gets_the_channel_of_its_claim(faked: MakeFake, namesp
             other = await node.claim(namespace, "other", "channel-2", driver=DRIVER)
             answer = await agent.insist(lambda: node.prepare(other, driver=DRIVER))
             assert "is held by" in answer[other["metadata"]["uid"]].error
+
+
+async def test_what_a_look_at_one_channel_costs_does_not_grow_with_their_number(node: Node) -> None:
+    """Each of 2,048 is looked at by itself every two seconds."""
+    looked_up = 0
+
+    class Asked(tuple[str, ...]):
+        __slots__ = ()
+
+        def __contains__(self, name: object) -> bool:
+            nonlocal looked_up
+            looked_up += 1
+            return super().__contains__(name)
+
+    node.fake.fabric(0, COMPLETED, clique=7, cluster=CLUSTER)
+    node.fake.fabric(1, COMPLETED, clique=7, cluster=CLUSTER)
+    devices = node.root / "proc/devices"
+    _, *others = backends(options(node, 2048))
+    (imex,) = (each for each in others if isinstance(each, ImexBackend))
+    assert len(imex.devices()) == 2048
+    devices.write_text("")
+    assert imex.health(Asked(("channel-7",))) == {"channel-7": Health.LOST}
+    assert looked_up == 0

@@ -71,7 +71,7 @@ class ImexBackend(UncutBackend):
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the channels as lost while the driver has none, and as nobody knows while it is let go of."""
-        known = [name for name in self._cards if cards is None or name in cards]
+        known = [name for name in (self._cards if cards is None else cards) if name in self._cards]
         if self._cliques.released:
             return dict.fromkeys(known, Health.RELEASED)
         return dict.fromkeys(known, Health.LOST) if self._major() is None else {}
