@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
@@ -151,6 +152,42 @@ async def test_a_driver_that_hangs_keeps_the_threads_of_nobody_else(tmp_path: Pa
     finally:
         # The loop is that of all tests.
         loop.set_default_executor(ThreadPoolExecutor())
+
+
+async def test_a_driver_that_hangs_keeps_no_other_interface_from_its_pod(tmp_path: Path) -> None:
+    """One walk makes up for what was missed for all pods of the node."""
+    async with rails_below(tmp_path) as rails:
+        first, namespace = rails.sandbox("first")
+        with rails.host.hanging("mlx5_0"):
+            comparing = asyncio.create_task(rails.networks.compare([first]))
+            await eventually(lambda: asyncio.to_thread(rails.where, namespace), lambda found: found == 1)
+            assert rails.steps() == [NetworkStep.MOVED, NetworkStep.WAITING]
+            assert await asyncio.wait({comparing}, timeout=30) == ({comparing}, set())
+        await eventually(lambda: asyncio.to_thread(rails.where, namespace), lambda found: found == 2)
+
+
+async def test_a_driver_that_hangs_keeps_no_agent_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could have GPUs of that node prepared either."""
+    going_on, mark = threading.Event(), netlink.mark
+
+    def slow(namespace: Path, index: int, alias: str) -> None:
+        if alias == "rail 3":
+            going_on.wait(60)
+        mark(namespace, index, alias)
+
+    async with rails_below(tmp_path) as rails:
+        await rails.networks.began(rails.sandbox("first")[0])
+        rails.node.context.journal.drop_claim("c", RDMA)
+        monkeypatch.setattr(netlink, "mark", slow)
+        try:
+            async with asyncio.timeout(30):
+                await rails.networks.recover()
+            assert rails.steps() == [NetworkStep.RETURNING]
+        finally:
+            going_on.set()
+        await eventually(lambda: asyncio.to_thread(rails.steps), lambda found: found == [])
 
 
 async def test_a_driver_that_hangs_keeps_nobody_from_looking_at_other_cards(tmp_path: Path) -> None:

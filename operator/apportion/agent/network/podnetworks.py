@@ -18,6 +18,7 @@ from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.threads import in_own_thread
 from apportion.agent.devices.values import Mount
 from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.network.inturn import InTurn
 from apportion.agent.network.moves import Moves
 from apportion.agent.network.nri import Mounting, Sandbox
 from apportion.agent.network.steps import Steps
@@ -61,6 +62,7 @@ class PodNetworks:
         self._away = away
         self._node_addresses = node_addresses
         self._connected = connected
+        self._in_turn = InTurn()
         self._running: dict[str, str] = {}
         """The network of the sandbox of each pod (UID), as far as was heard."""
 
@@ -186,11 +188,7 @@ class PodNetworks:
             for each in sandboxes
             if each.network and self._moves.namespaces.of_pod(each.network).exists()
         }
-        for row in self._rows():
-            try:
-                await self._act(row, self._follow)
-            except ApportionError as error:
-                _log.warning("network.not_moved", interface=row.interface, claim=row.claim, error=str(error))
+        await self._in_turn.run(self._tried(row, self._follow, "network.not_moved") for row in self._rows())
         for sandbox, mounts in containers:
             try:
                 await self._join(sandbox, mounts)
@@ -229,12 +227,17 @@ class PodNetworks:
                     continue
                 await asyncio.to_thread(self._context.journal.put_network, row)
         claims = {(row.uid, row.driver) for row in self._context.journal.claims()}
-        for row in self._rows():
-            act = self._steps.finish if (row.claim, row.driver) in claims else self._steps.drop
-            try:
-                await self._act(row, act)
-            except ApportionError as error:
-                _log.warning("network.not_recovered", interface=row.interface, error=str(error))
+        await self._in_turn.run(
+            self._tried(row, act, "network.not_recovered")
+            for row in self._rows()
+            for act in ((self._steps.finish if (row.claim, row.driver) in claims else self._steps.drop),)
+        )
+
+    async def _tried(self, row: NetworkRow, act: Callable[..., object], refused: str) -> None:
+        try:
+            await self._act(row, act)
+        except ApportionError as error:
+            _log.warning(refused, interface=row.interface, claim=row.claim, error=str(error))
 
     async def _users(self, claim: ClaimRow) -> frozenset[str]:
         """Return the UIDs of the pods that have reserved a claim. Raises NotReady when that cannot be found out."""
