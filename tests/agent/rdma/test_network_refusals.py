@@ -1,20 +1,24 @@
 """What the host refuses while an interface goes to a pod or comes back: nobody waits for it for ever."""
 
 import asyncio
+import itertools
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkDumpInterrupted
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.network import netlink
+from apportion.agent.network.namespaces import inside
 from apportion.agent.network.offered import OfferedInterfaces
 from apportion.agent.rows import NetworkStep
 from apportion.api.contract import NETWORK_DEVICE
@@ -152,6 +156,26 @@ async def test_a_driver_that_hangs_keeps_the_threads_of_nobody_else(tmp_path: Pa
     finally:
         # The loop is that of all tests.
         loop.set_default_executor(ThreadPoolExecutor())
+
+
+async def test_interfaces_that_others_make_meanwhile_keep_none_from_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says that a list is of two moments, and the agent asks once more: on a busy node pods start all the time."""
+    asked = itertools.count()
+
+    def interrupted(namespace: Path, act: Callable[[], object]) -> object:
+        if next(asked) % 3:
+            raise NetlinkDumpInterrupted
+        return inside(namespace, act)
+
+    async with rails_below(tmp_path) as rails:
+        first, namespace = rails.sandbox("first")
+        monkeypatch.setattr(netlink, "inside", interrupted)
+        await rails.networks.began(first)
+        assert rails.where(namespace) == 2
+        assert await rails.refusals() == []
+        assert rails.where() == 2
 
 
 async def test_a_driver_that_hangs_keeps_no_other_interface_from_its_pod(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ _ON_LINK: Final = 4
 _LINK_SCOPE: Final = 253
 _PERMANENT: Final = 0x80
 _UP: Final = 1
+_LOOKS: Final = 10
+"""Tries to list what others change meanwhile: each pod that starts on the node makes interfaces."""
 SETTABLE: Final = 0x80 | 0x100 | 0x200 | 0x1000
 """Flags that are put right: IFF_NOARP, IFF_PROMISC, IFF_ALLMULTI, IFF_MULTICAST."""
 
@@ -176,7 +178,7 @@ def _refusal(what: str, act: Callable[[], object]) -> str:
 
 
 def ask(namespace: Path, act: Callable[[Any], R]) -> R:
-    """Return what `act` finds out by a socket in the namespace. Raises NotReady with what the kernel says."""
+    """Return what `act` finds out by a socket in the namespace; it either lists or changes something. Raises NotReady with what the kernel says."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
 
@@ -184,14 +186,16 @@ def ask(namespace: Path, act: Callable[[Any], R]) -> R:
         with IPRoute() as netlink:
             return act(netlink)
 
-    try:
-        return inside(namespace, opened)
-    except NetlinkDumpInterrupted:
-        raise NotReady("interfaces changed while they were read") from None
-    except NetlinkError as error:
-        raise NotReady(_text(error)) from None
-    except OSError as error:
-        raise NotReady(f"network namespace {namespace}: {error.strerror or error}") from None
+    for _ in range(_LOOKS):
+        try:
+            return inside(namespace, opened)
+        except NetlinkDumpInterrupted:
+            continue
+        except NetlinkError as error:
+            raise NotReady(_text(error)) from None
+        except OSError as error:
+            raise NotReady(f"network namespace {namespace}: {error.strerror or error}") from None
+    raise NotReady("interfaces changed while they were read")
 
 
 def _text(error: Any) -> str:
