@@ -11,11 +11,12 @@ from apportion.agent.cdi import CdiFolder
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.rotation import LEAST
-from apportion.agent.rows import ClaimStep
+from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.api.contract import HELD
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import CLAIMS
 from testbed.beside import beside
+from testbed.eventually import eventually
 from tests.agent.kubelet.filesbelow import held_claims, written
 from tests.agent.lifecycle.onecard import one_card
 from tests.agent.places import GPU, H100, MakeBackend
@@ -94,6 +95,38 @@ async def test_a_preparation_that_cannot_be_undone_holds_its_devices_until_it_is
         await claims.check()
         assert claims.rows() == ()
         assert node.context.journal.claims() == ()
+
+
+async def test_a_preparation_whose_undoing_hangs_keeps_no_other_lost_device_from_being_seen(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Nothing of the node is published before all claims were looked at: a NIC whose driver hangs would keep its GPUs."""
+    going_on, begun = asyncio.Event(), 0
+
+    async def abandon(row: ClaimRow) -> bool:
+        nonlocal begun
+        begun += 1
+        await going_on.wait()
+        await asyncio.to_thread(node.context.journal.drop_claim, row.uid, row.driver)
+        return True
+
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0-mig-1g10gb-19-0", ClaimStep.UNPREPARING)
+        node.prepared("d", "gpu-0-mig-1g10gb-19-1")
+        claims = HeldClaims(node.context, abandon=abandon, patience=0.01)
+        for _ in range(2):
+            async with asyncio.timeout(10):
+                await claims.check()
+            assert claims.looked.is_set()
+            assert [row.uid for row in claims.rows()] == ["c", "d"]
+        going_on.set()
+
+        async def lost() -> list[str]:
+            await claims.check()
+            return [row.uid for row in claims.rows()]
+
+        assert await eventually(lost, lambda found: found == ["d"]) == ["d"]
+        assert begun == 1
 
 
 async def test_an_agent_that_starts_offers_nothing_before_it_knows_which_claims_lost_their_devices(

@@ -7,8 +7,8 @@ thousands of nodes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import structlog
 
@@ -34,10 +34,11 @@ class HeldClaims:
         context: AgentContext,
         *,
         interval: float = 10.0,
-        abandon: Callable[[ClaimRow], Awaitable[bool]] | None = None,
+        abandon: Callable[[ClaimRow], Coroutine[Any, Any, bool]] | None = None,
+        patience: float = 2.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`interval`: seconds between two rounds.
+        """`interval`: seconds between two rounds; `patience`: for one abandoned claim, whose driver may hang, in a round.
 
         `abandon(row)` undoes a preparation of which kubelet never got an answer: no container has the devices, and kubelet
         may not call again. It returns whether there was one.
@@ -46,6 +47,9 @@ class HeldClaims:
         self._context = context
         self._interval = interval
         self._sleep = sleep
+        self._patience = patience
+        self._abandoning: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        """What is being undone, by claim UID and driver: it goes on between the rounds."""
         self._lost: set[tuple[str, str]] = set()
         self.looked = asyncio.Event()
         """Set once this process knows what the one before had found: nothing is published before."""
@@ -66,9 +70,13 @@ class HeldClaims:
 
     async def run(self) -> None:
         """Check until cancelled."""
-        while True:
-            await self.check()
-            await self._sleep(self._interval if self.looked.is_set() else min(self._interval, _FIRST))
+        try:
+            while True:
+                await self.check()
+                await self._sleep(self._interval if self.looked.is_set() else min(self._interval, _FIRST))
+        finally:
+            for undoing in self._abandoning.values():
+                undoing.cancel()
 
     async def check(self) -> None:
         """Compare the claims whose turn it is with the API; one that cannot be read stays as it was."""
@@ -109,10 +117,17 @@ class HeldClaims:
 
     async def _abandoned(self, row: ClaimRow) -> bool:
         """Say whether a preparation was undone that was never finished; one that cannot be undone now holds its devices as any other."""
-        if row.step is ClaimStep.PREPARED or row.by_hand or self.abandon is None:
+        abandon = self.abandon
+        if row.step is ClaimStep.PREPARED or row.by_hand or abandon is None:
             return False
+        key = (row.uid, row.driver)
+        undoing = self._abandoning[key] = self._abandoning.get(key) or asyncio.create_task(abandon(row))
+        await asyncio.wait({undoing}, timeout=self._patience)
+        if not undoing.done():
+            return False
+        del self._abandoning[key]
         try:
-            return await self.abandon(row)
+            return undoing.result()
         except ApportionError as error:
             _log.warning("claim.not_abandoned", claim=row.key, uid=row.uid, error=str(error))
             return False
