@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from apportion.errors import NotReady
+from testbed.eventually import eventually
 from tests.agent.kubelet.filesbelow import REF, preparer
 from tests.agent.lifecycle.onecard import one_card
 from tests.agent.nvml.nodes import Nodes
@@ -89,3 +90,18 @@ async def test_all_devices_of_a_claim_have_one_deadline(tmp_path: Path, make_bac
         with pytest.raises(NotReady, match=PLACES[1]):
             async with asyncio.timeout(60):
                 await asked
+
+
+async def test_a_claim_that_waits_keeps_the_files_of_no_other_from_being_renewed(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Kubelet asks again and again, for half a minute each time; others' containers start by device numbers that are not theirs any more."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        served = preparer(tmp_path, node, PLACES[0])
+        asked = asyncio.create_task(served.prepare(REF))
+        await eventually(lambda: asyncio.to_thread(node.context.journal.claims), bool)
+        async with asyncio.timeout(5):
+            assert not await served.restore_files(REF, {})
+        assert not asked.done()
+        asked.cancel()
+        await asyncio.wait({asked})

@@ -116,7 +116,11 @@ class Preparer:
         Kubelet repeats prepare only after its own restart, but a container that restarts needs them, with the device
         numbers and driver files of then. `live` is what was just seen on the hardware. Raises ApportionError.
         """
-        async with self._lock(ref.uid):
+        lock = self._lock(ref.uid)
+        if lock.locked():
+            # A call of kubelet writes or removes them; where it waits for a card, other claims' files do not.
+            return False
+        async with lock:
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is not ClaimStep.PREPARED:
                 return False
