@@ -89,6 +89,13 @@ class CdiFolder:
                 return False
         return True
 
+    def names(self, driver: str, claim: str, path: str) -> bool:
+        """Say whether the claim's file is there and names a path."""
+        try:
+            return path in self.path(driver, claim).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return False
+
     def mentions(self, path: str) -> bool:
         """Say whether containers get something below a path of the host by a file of this folder; unreadable ones count."""
         if not self._folder.is_dir():

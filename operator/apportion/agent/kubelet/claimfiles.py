@@ -4,13 +4,14 @@ In: a driver's CDI and metadata files. Out: the devices by which a claim was pre
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.kubelet.metadata import Json, MetadataFolder, share_in
-from apportion.agent.rows import Share
+from apportion.agent.network.podnetworks import INSIDE
+from apportion.agent.rows import ClaimRow, Share
 
 _PARTITION: Final = re.compile(r"((?:gpu|npu)-\d+)-.+")
 """A partition's name begins with that of its card; all other devices are cards by themselves."""
@@ -64,6 +65,12 @@ def prepared_cards(cdi: CdiFolder, metadata: MetadataFolder, driver: str) -> dic
     """Return the cards of a driver's prepared claims: UUIDs by the names that they had when the claims were prepared."""
     found = (device for uid in sorted(cdi.claims(driver)) for device in named_devices(metadata.read(uid)))
     return {device.card: device.card_uuid for device in found if device.card_uuid}
+
+
+def lacks_interface(cdi: CdiFolder, row: ClaimRow, known: Collection[str]) -> bool:
+    """Say whether containers of a claim wait for the interface of a device that is not `known`: the journal was lost before it was in their pod."""
+    unknown = (each.device for each in row.devices if each.device not in known)
+    return any(cdi.names(row.driver, row.uid, f"{INSIDE}/{device}.json") for device in unknown)
 
 
 def _text(attributes: Mapping[str, Any], name: str) -> str:

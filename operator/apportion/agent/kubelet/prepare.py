@@ -17,6 +17,7 @@ from apportion.agent import files
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import check_cards, check_requests, claim_devices, same_use
+from apportion.agent.kubelet.claimfiles import lacks_interface
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
@@ -100,14 +101,10 @@ class Preparer:
             self._report(ref, [DeviceCondition.ready(injection) for injection in injections])
             if row.step is not ClaimStep.PREPARED:
                 self._update_statuses(row)
-                self._observe_seconds(time.monotonic() - began)
-                _log.info(
-                    "claim.prepared",
-                    claim=ref.key,
-                    driver=self.driver,
-                    devices=[device.device for device in row.devices],
-                    seconds=round(time.monotonic() - began, 3),
-                )
+                seconds = time.monotonic() - began
+                self._observe_seconds(seconds)
+                about = {"devices": [device.device for device in row.devices], "seconds": round(seconds, 3)}
+                _log.info("claim.prepared", claim=ref.key, driver=self.driver, **about)
         return row.devices
 
     async def restore_files(self, ref: ClaimRef, live: Mapping[PartitionPlace, LivePartition]) -> bool:
@@ -116,15 +113,15 @@ class Preparer:
         Kubelet repeats prepare only after its own restart, but a container that restarts needs them, with the device
         numbers and driver files of then. `live` is what was just seen on the hardware. Raises ApportionError.
         """
-        lock = self._lock(ref.uid)
-        if lock.locked():
+        if (lock := self._lock(ref.uid)).locked():
             # A call of kubelet writes or removes them; where it waits for a card, other claims' files do not.
             return False
         async with lock:
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is not ClaimStep.PREPARED:
                 return False
-            if self._cdi.shows(self.driver, ref.uid, await self._waiter.now(row, live)):
+            now = await self._waiter.now(row, live)
+            if self._cdi.shows(self.driver, ref.uid, now) and not self._lacks_interface(row):
                 return False
             claim = await self._claims(ref)
             if claim is None or claim.allocation is None:
@@ -168,8 +165,7 @@ class Preparer:
         row = await self._reserve(claim, ref, results)
         rows = [await self._waiter.wait(row, device, deadline) for device in row.devices]
         row = replace(row, devices=tuple(device for device, _ in rows))
-        injections = [injection for _, injection in rows]
-        injections = await self._setup.done(claim, row, results, injections, deadline)
+        injections = await self._setup.done(claim, row, results, [each for _, each in rows], deadline)
         named = {
             key: tuple(
                 result.request for result in results if (result.device.name, result.share_id or "") == key
@@ -183,7 +179,7 @@ class Preparer:
             for device, each in zip(row.devices, injections, strict=True)
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
-        if row.step is not ClaimStep.PREPARED:
+        if row.step is not ClaimStep.PREPARED or self._lacks_interface(row):
             asked = network_configs(claim, self.driver, results, self._context.hardware.cards)
             pods = [each.uid for each in claim.reserved_for if each.resource == "pods"]
             await self._networks.offer(row, asked, pods)
@@ -207,6 +203,9 @@ class Preparer:
         await asyncio.to_thread(self._cdi.write, self.driver, ref.uid, injections)
         self._context.at("cdi.written")
         return row, injections
+
+    def _lacks_interface(self, row: ClaimRow) -> bool:
+        return lacks_interface(self._cdi, row, self._networks.mounts(row.uid, row.driver))
 
     def _attributes(self, device: ClaimDevice, each: Injection) -> dict[str, object]:
         partition = self._context.desired.get(device.partition)
