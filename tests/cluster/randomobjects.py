@@ -255,6 +255,8 @@ def _new_pod(rng: Random, metadata: Json) -> Json:
     metadata["labels"] = {"app": rng.choice("ab")}
     if rng.random() < 0.3:
         term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": rng.choice("ab")}}}
+        if rng.random() < 0.4:
+            term["namespaceSelector"] = {"matchLabels": {"team": rng.choice("ab")}}
         relation = rng.choice(("podAntiAffinity", "podAffinity"))
         spec["affinity"] = {relation: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if rng.random() < 0.4:

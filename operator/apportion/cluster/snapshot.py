@@ -22,6 +22,7 @@ from apportion.cluster.cutoffclaims import CutOffClaims
 from apportion.cluster.endedallocations import EndedAllocations
 from apportion.cluster.indexes.claimindex import ClaimIndex
 from apportion.cluster.indexes.deviceindex import DeviceIndex
+from apportion.cluster.indexes.namespaceindex import NamespaceIndex
 from apportion.cluster.indexes.podindex import PodIndex, load_of
 from apportion.cluster.indexes.preparedindex import PreparedIndex
 from apportion.cluster.indexes.quotaindex import QuotaIndex
@@ -53,11 +54,9 @@ class Snapshot:
         drivers: frozenset[str] = DRIVERS,
     ) -> None:
         """`wake` is called after a change, `wake_later` after one that does not press; `schedulers` bind our pods, `drivers` are our agents'."""
-        self.state = state
-        self.drivers, self.schedulers = drivers, schedulers
-        self.assumed = AssumedAllocations()
-        self.deallocations: deque[Deallocation] = deque(maxlen=10_000)
-        """Filled by `observe`, emptied by the cycle."""
+        self.state, self.drivers, self.schedulers = state, drivers, schedulers
+        self.assumed, self.deallocations = AssumedAllocations(), deque[Deallocation](maxlen=10_000)
+        """The latter are filled by `observe`, emptied by the cycle."""
         self.retry_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
         self.device_epoch = 0
@@ -85,7 +84,7 @@ class Snapshot:
         self.devices, self.claim_index, self.pod_index = DeviceIndex(), ClaimIndex(), PodIndex()
         self.ended, self.prepared = EndedAllocations(self.pods), PreparedIndex()
         self.cut_off = CutOffClaims(self.pod_index, self.prepared, self.changes)
-        self.volumes = VolumeIndex()
+        self.volumes, self.namespaces = VolumeIndex(), NamespaceIndex()
         self.quota_index = QuotaIndex(store.of(kinds.QUOTAS))
         self._wake, self._wake_later = wake, wake_later or wake
         self._clearing: set[str] = set()
@@ -231,6 +230,7 @@ class Snapshot:
                 self.partition_epoch += 1
             case kinds.NAMESPACES | kinds.QUOTAS:
                 self.retry_epoch += self.quota_index.put(old, new)
+                self.retry_epoch += kind == kinds.NAMESPACES and self.namespaces.put(old, new)
         (self._wake if presses(kind, old, new, self) else self._wake_later)()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:

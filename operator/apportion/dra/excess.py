@@ -67,6 +67,7 @@ def _counted(pod: Pod) -> Iterator[tuple[str, str, int, int]]:
     what = "constraints with whenUnsatisfiable: DoNotSchedule"
     yield "spec.topologySpreadConstraints", what, len(asked.spread), MOST_SPREADS
     selectors = [row for selection in asked.selections for row in selection.labels or ()]
+    selectors += [row for each in asked.selections for choice in each.chosen for row in choice.labels]
     at = "spec.affinity, spec.topologySpreadConstraints"
     yield at, "requirements in labelSelectors", len(selectors), MOST_REQUIREMENTS
     yield at, "values in labelSelectors", _values(selectors), MOST_VALUES

@@ -1,4 +1,4 @@
-"""A Namespace, as far as quotas need it (v1)."""
+"""A Namespace, as far as quotas and pod affinity need it (v1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

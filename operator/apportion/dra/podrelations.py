@@ -1,11 +1,10 @@
 """What a pod asks of the pods beside it: required affinity and anti-affinity, spread, host ports (core/v1).
 
-In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube-scheduler, and so are
-namespaces that a term chooses by their labels (`namespaceSelector`).
+In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube-scheduler.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 
@@ -19,6 +18,46 @@ _ANY = frozenset({"", "0.0.0.0"})  # noqa: S104 - compared, not bound to
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceChoice:
+    """Namespaces by name and, beside these, by their labels (`namespaceSelector`)."""
+
+    named: frozenset[str]
+    labels: tuple[Requirement, ...]
+    """At least one."""
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Say whether a namespace with these labels is one of them."""
+        return namespace in self.named or all(row.matches(labels.get(row.key)) for row in self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNamespaces:
+    """Namespaces that were chosen, as bits: thousands of choices of thousands of namespaces are kept."""
+
+    named: frozenset[str]
+    mask: int
+    """Which of the numbers have been chosen by their labels."""
+    counting: int
+    """Who has which number."""
+    numbers: Mapping[str, int] = field(compare=False, repr=False)
+    """By name of a namespace."""
+
+    def __contains__(self, namespace: str) -> bool:
+        """Say whether a namespace is one of them."""
+        number = self.numbers.get(namespace)
+        return namespace in self.named or (number is not None and bool(self.mask >> number & 1))
+
+    def __len__(self) -> int:
+        """Return about how many there are."""
+        return len(self.named) + self.mask.bit_count()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their names."""
+        yield from self.named
+        yield from (name for name in self.numbers if name not in self.named and name in self)
+
+
+@dataclass(frozen=True, slots=True)
 class PodSelection:
     """Pods of some namespaces with some labels."""
 
@@ -28,13 +67,20 @@ class PodSelection:
     """None: no pod."""
     terminating: bool = True
     """Whether it selects pods that are being deleted."""
+    chosen: tuple[NamespaceChoice, ...] = ()
+    """Of those namespaces the ones that each of these has: `NamespaceIndex` knows which."""
+    known: tuple[KnownNamespaces, ...] = ()
+    """The same, once they are known."""
 
     def matches(self, namespace: str, labels: Mapping[str, str], *, deleting: bool = False) -> bool:
-        """Say whether it selects a pod."""
+        """Say whether it selects a pod, or would if what it has `chosen` had the pod's namespace."""
         if self.labels is None or (self.namespaces is not None and namespace not in self.namespaces):
             return False
         if deleting and not self.terminating:
             return False
+        for each in self.known:
+            if namespace not in each:
+                return False
         return all(requirement.matches(labels.get(requirement.key)) for requirement in self.labels)
 
     def __and__(self, other: "PodSelection") -> "PodSelection":
@@ -43,7 +89,7 @@ class PodSelection:
             return replace(self, labels=None)
         both = [each.namespaces for each in (self, other) if each.namespaces is not None]
         namespaces = frozenset.intersection(*both) if both else None
-        return PodSelection(namespaces, (*self.labels, *other.labels))
+        return PodSelection(namespaces, (*self.labels, *other.labels), chosen=(*self.chosen, *other.chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +185,11 @@ def _terms(affinity: Json, kind: str, namespace: str) -> Iterator[PodTerm]:
     at = f"spec.affinity.{kind}"
     for path, row in reading.rows(reading.table(affinity, kind, at="spec.affinity"), _REQUIRED, at=at):
         named = frozenset(reading.words(row, "namespaces", at=path))
-        chosen = row.get("namespaceSelector")
-        if chosen and (kind == "podAffinity" or not named):
-            continue  # of anti-affinity, pods of the namespaces that it names keep the pod off in any case
-        namespaces = None if chosen is not None and not chosen else named or frozenset({namespace})
-        yield PodTerm(reading.text(row, "topologyKey", at=path), PodSelection(namespaces, _labels(row, path)))
+        chosen = label_selector(row, "namespaceSelector", at=path)
+        choices = (NamespaceChoice(named, chosen),) if chosen else ()
+        namespaces = None if chosen is not None else named or frozenset({namespace})
+        pods = PodSelection(namespaces, _labels(row, path), chosen=choices)
+        yield PodTerm(reading.text(row, "topologyKey", at=path), pods)
 
 
 def _spreads(spec: Json, namespace: str) -> Iterator[Spread]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from apportion.dra.pod import Pod
-from apportion.dra.podrelations import HostPort, PodSelection, VolumeUse, conflict
+from apportion.dra.podrelations import HostPort, KnownNamespaces, PodSelection, VolumeUse, conflict
 
 Matched: TypeAlias = PodSelection | VolumeUse | tuple[HostPort, ...]
 """What pods match: a selection, or volumes or host ports of which they take one."""
 Entry: TypeAlias = tuple[str, str] | tuple[str, int] | VolumeUse | str | None
 """Under what pods are found: a label with its value, a port with its protocol, a volume, a namespace; None: all."""
 K = TypeVar("K", bound=Hashable)
+_MANY = 1 << 20
 
 
 def matches(asked: Matched, pod: Pod) -> bool:
@@ -37,7 +38,7 @@ def entries_of(pod: Pod) -> Iterator[Entry]:
 
 
 def entries_for(asked: Matched, size: Callable[[Entry], int]) -> tuple[Entry, ...]:
-    """Return under what all pods are found that match: by the rarest label of one value of which they all have one, or by their namespaces.
+    """Return under what all pods are found that match: by the rarest label of one value of which they all have one, by their namespaces, or under what all pods are where these are too many.
 
     `size` returns how many pods are found under an entry.
     """
@@ -52,14 +53,19 @@ def entries_for(asked: Matched, size: Callable[[Entry], int]) -> tuple[Entry, ..
         for row in asked.labels
         if row.operator == "In"
     ]
-    choices.append((None,) if asked.namespaces is None else tuple(sorted(asked.namespaces)))
-    return min(choices, key=lambda entries: sum(map(size, entries)))
+    fewest = min(asked.known, key=len, default=None)
+    named: list[frozenset[str] | KnownNamespaces | None] = [asked.namespaces, fewest]
+    choices += [tuple(sorted(each)) for each in named if each is not None and len(each) <= size(None)]
+    choices.append((None,))
+    return min(choices, key=lambda entries: len(entries) + sum(map(size, entries)))
 
 
 class SelectionIndex(Generic[K]):
     """Keys by the selection of each."""
 
-    def __init__(self, size: Callable[[Entry], int] = lambda _: 1) -> None:
+    def __init__(
+        self, size: Callable[[Entry], int] = lambda entry: 1 if entry is not None else _MANY
+    ) -> None:
         """`size` returns about how many pods are found under an entry."""
         self._size = size
         self._keys: dict[Entry, dict[int, K]] = {}

@@ -27,7 +27,7 @@ _LISTS: Final = (
 )
 """First what others go by, too: what a pod takes of its node, and whom it shuns there."""
 _INSIDE: Final = frozenset(
-    {"ports", "resources", "requests", "labelSelector", "namespaces"}
+    {"ports", "resources", "requests", "labelSelector", "namespaces", "namespaceSelector"}
     | {"matchLabels", "matchExpressions", "matchFields", "values"}
 )
 """What is read of an entry and may have entries of its own."""

@@ -6,6 +6,7 @@ thousands of terms, as nobody bounds those of a pod without claims: they are com
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from apportion.cluster.indexes.namespaceindex import NamespaceIndex
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import PodTerm
 from apportion.dra.selectionindex import SelectionIndex
@@ -18,7 +19,8 @@ MOST_KINDS = 64
 class AntiAffinity:
     """Terms, with the pods that have them."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: NamespaceIndex) -> None:
+        self._namespaces = namespaces
         self._pods: dict[str, tuple[PodTerm, ...]] = {}
         """Terms by pod (UID)."""
         self._terms: dict[PodTerm, dict[str, None]] = {}
@@ -59,7 +61,7 @@ class AntiAffinity:
 
     def steps(self, pod: Pod, pace: Pace) -> Iterator[None]:
         """Find the terms that select a pod; yields by the `pace`, and finds nothing if they change meanwhile."""
-        kind = _kind(pod)
+        kind = self._kind(pod)
         if kind in self._selecting:
             return
         selecting = self._selecting
@@ -69,7 +71,7 @@ class AntiAffinity:
                 yield
             if self._selecting is not selecting:
                 return
-            if term.pods.matches(pod.namespace, pod.labels):
+            if self._namespaces.selects(term.pods, pod):
                 found.append((term.topology_key, self._terms[term]))
         if len(selecting) >= MOST_KINDS:
             oldest = next(iter(selecting))
@@ -81,7 +83,7 @@ class AntiAffinity:
         """Return the pods (UIDs) that shun a pod, perhaps with itself, by the key of a label: where its value is that of their own node."""
         for _ in self.steps(pod, Pace()):
             pass
-        kind = _kind(pod)
+        kind = self._kind(pod)
         if kind not in self._shunning:
             found: dict[str, dict[str, None]] = {}
             for key, pods in self._selecting[kind]:
@@ -89,7 +91,6 @@ class AntiAffinity:
             self._shunning[kind] = found
         return self._shunning[kind]
 
-
-def _kind(pod: Pod) -> object:
-    """Return what terms look at in a pod."""
-    return pod.namespace, frozenset(pod.labels.items())
+    def _kind(self, pod: Pod) -> object:
+        """Return what terms look at in a pod."""
+        return pod.namespace, self._namespaces.version(pod.namespace), frozenset(pod.labels.items())

@@ -4,16 +4,24 @@ In: pods. Out: an order in which each can be placed. Rule: k8s.io/kubernetes pkg
 is on a node is company for those that match it with all of their terms; among equal pods the first needs none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import PodSelection
 
 
-def is_company(other: Pod, pod: Pod) -> bool:
-    """Say whether a pod needs company, and another one would be that."""
+def _may_select(asked: PodSelection, pod: Pod) -> bool:
+    return asked.matches(pod.namespace, pod.labels)
+
+
+def is_company(other: Pod, pod: Pod, selects: Callable[[PodSelection, Pod], bool] = _may_select) -> bool:
+    """Say whether a pod needs company, and another one would be that.
+
+    `selects` says whether a pod is selected (`NamespaceIndex.selects`); without it any namespace counts as chosen by its labels.
+    """
     terms = pod.relations.affinity
-    return bool(terms) and all(term.pods.matches(other.namespace, other.labels) for term in terms)
+    return bool(terms) and all(selects(term.pods, other) for term in terms)
 
 
 def kind_of(pod: Pod) -> object:

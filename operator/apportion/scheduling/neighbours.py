@@ -5,12 +5,12 @@ k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopology
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import NO_RELATIONS, Pod
-from apportion.dra.podrelations import Spread
+from apportion.dra.podrelations import PodSelection, Spread
 from apportion.dra.selectionindex import Matched, matches
 from apportion.scheduling.company import is_company
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -74,7 +74,8 @@ class Neighbours:
         for reason, key, there in against if goes is None else _together(against):
             yield reason, self._around(key, there, goes)
         if asked.affinity:
-            has_company = any(is_company(other, pod) for other in beside)
+            selects = self._snapshot.namespaces.selects
+            has_company = any(is_company(other, pod, selects) for other in beside)
             yield "pod affinity", self._without_company(pod, has_company=has_company)
         for spread in asked.spread:
             yield "topology spread", self._too_skewed(pod, spread, goes)
@@ -138,7 +139,8 @@ class Neighbours:
         keys = {term.topology_key for term in terms}
         around = [self._around(key, counted) for key in keys]
         # The first of its kind: it needs no company but its own. A pod in no domain is nobody's company.
-        if has_company or (not any(around) and is_company(pod, pod)):
+        selects = self._snapshot.namespaces.selects
+        if has_company or (not any(around) and is_company(pod, pod, selects)):
             around = [frozenset().union(*self._domains.of(key).values()) for key in keys]
         return everywhere.difference(frozenset.intersection(*around))
 
@@ -225,10 +227,10 @@ def are_related_beyond_a_node(pods: Iterable[Pod]) -> bool:
     )
 
 
-def are_apart(one: Pod, other: Pod) -> bool:
-    """Say whether two pods cannot be on one node: one of them shuns the other, or both take a port of it."""
+def are_apart(one: Pod, other: Pod, selects: Callable[[PodSelection, Pod], bool]) -> bool:
+    """Say whether two pods cannot be on one node: one of them shuns the other, or both take a port of it; `selects` as `is_company` has it."""
     shunned = [
-        term.pods.matches(there.namespace, there.labels)
+        selects(term.pods, there)
         for here, there in ((one, other), (other, one))
         for term in here.relations.anti_affinity
     ]

@@ -7,15 +7,16 @@ those that shun others. Pods that match a selection are counted once, and then a
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.excess import MOST_POD_TERMS, MOST_SPREADS
 from apportion.dra.pod import Pod
+from apportion.dra.podrelations import PodSelection
 from apportion.dra.selectionindex import Entry, Matched, SelectionIndex, entries_of, matches
 from apportion.scheduling.antiaffinity import AntiAffinity
+from apportion.scheduling.countedpods import CountedPods, chooses
 from apportion.scheduling.pace import Changed, Pace
 
 MOST_COUNTED = 8192
@@ -29,35 +30,6 @@ Goes: TypeAlias = Callable[[Pod], bool]
 """Says of a pod that it would leave its node for another one that goes there."""
 ByNode: TypeAlias = Mapping[str, Collection[str]]
 """Pods (UIDs) by their node."""
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Pods that match, by node."""
-
-    entries: tuple[Entry, ...]
-    """Under what all that match are found."""
-    complete: bool = False
-    """Whether all were looked at."""
-    nodes: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Pods (UIDs) by node."""
-
-    def put(self, uid: str, node: str) -> int:
-        """Count a pod on a node; returns how many more match."""
-        there = self.nodes.setdefault(node, {})
-        before = len(there)
-        there[uid] = None
-        return len(there) - before
-
-    def drop(self, uid: str, node: str) -> int:
-        """Count a pod no longer that is on a node; returns how many fewer match."""
-        there = self.nodes.get(node, {})
-        if uid not in there:
-            return 0
-        del there[uid]
-        if not there:
-            del self.nodes[node]
-        return 1
 
 
 def below(pods: Iterable[Pod]) -> Goes:
@@ -83,7 +55,7 @@ class PlacedPods:
         """Pods on nodes as they are counted, with the node, by UID."""
         self._found: dict[Entry, dict[str, None]] = {}
         """The same pods (UIDs)."""
-        self._counted: OrderedDict[Matched, _Counted] = OrderedDict()
+        self._counted: OrderedDict[Matched, CountedPods] = OrderedDict()
         """The least recently used first."""
         self._index: SelectionIndex[Matched] = SelectionIndex(lambda entry: len(self._found.get(entry, ())))
         """The keys of `_counted`."""
@@ -94,7 +66,7 @@ class PlacedPods:
         self._averse = -1, -1
         """How far the changes of pods were read for anti-affinity."""
         self._changed_averse: Changed[str] = Changed()
-        self._anti_affinity = AntiAffinity()
+        self._anti_affinity = AntiAffinity(snapshot.namespaces)
         """That of pods on nodes."""
         self._placed: dict[str, str] = {}
         """Where pods (UIDs) are counted that nobody has sent to a node yet."""
@@ -116,7 +88,10 @@ class PlacedPods:
                 yield
             if self._matches > MOST_MATCHES // 2:
                 break  # what was counted should stay
-            if asked in index.selections and not self.is_counted(asked):
+            if asked not in index.selections:
+                continue
+            yield from self._snapshot.namespaces.steps((asked,))
+            if not self.is_counted(asked):
                 yield from self._count(asked, pace)
         self._selections = end
 
@@ -126,6 +101,7 @@ class PlacedPods:
         yield from self._anti_affinity.steps(pod, pace)
         if asked:
             yield from self._follow()
+        yield from self._snapshot.namespaces.steps(each for each in asked if isinstance(each, PodSelection))
         for each in asked:
             if pace.rests():
                 yield
@@ -202,12 +178,22 @@ class PlacedPods:
 
     def is_counted(self, asked: Matched) -> bool:
         """Say whether the pods that match are counted."""
-        return asked in self._counted and self._counted[asked].complete
+        counted = self._counted.get(asked)
+        if counted is None or not counted.complete:
+            return False
+        return not chooses(asked) or counted.means == self._meant(asked)
+
+    def _meant(self, asked: Matched) -> Matched:
+        """Return what matches now, where namespaces are chosen by labels."""
+        return self._snapshot.namespaces.named(asked) if isinstance(asked, PodSelection) else asked
 
     def _count(self, asked: Matched, pace: Pace) -> Iterator[None]:
         """Count the pods that match, all of them; yields by the `pace`, and those that change meanwhile are looked at by `_look`."""
+        means = self._meant(asked)
+        if asked in self._counted and chooses(asked) and self._counted[asked].means != means:
+            self._forget(asked)
         if asked not in self._counted:
-            self._counted[asked] = _Counted(self._index.put(asked, asked))
+            self._counted[asked] = CountedPods(means, self._index.put(asked, means))
         counted = self._counted[asked]
         self._counted.move_to_end(asked)
         for uid in dict.fromkeys(uid for entry in counted.entries for uid in self._found.get(entry, ())):
@@ -216,15 +202,19 @@ class PlacedPods:
                 if self._counted.get(asked) is not counted:
                     return  # it left meanwhile
             found = self._there.get(uid)
-            if found is not None and matches(asked, found[0]):
+            if found is not None and matches(means, found[0]):
                 self._matches += counted.put(uid, found[1])
         counted.complete = True
         while len(self._counted) > MOST_OF_ONE and (
             len(self._counted) > MOST_COUNTED or self._matches > MOST_MATCHES
         ):
-            oldest, gone = self._counted.popitem(last=False)
-            self._matches -= sum(map(len, gone.nodes.values()))
-            self._index.drop(oldest)
+            self._forget(next(iter(self._counted)))
+
+    def _forget(self, asked: Matched) -> None:
+        """Count no longer what matches."""
+        gone = self._counted.pop(asked)
+        self._matches -= sum(map(len, gone.nodes.values()))
+        self._index.drop(asked)
 
     def _follow(self) -> Iterator[None]:
         """Look at the pods that changed; yields where others may run."""
@@ -252,7 +242,7 @@ class PlacedPods:
         if pod is not None and node is not None:
             self._there[uid] = pod, node
             for asked in (around := self._index.around(pod)):
-                if matches(asked, pod):
+                if matches(self._counted[asked].means, pod):
                     self._matches += self._counted[asked].put(uid, node)
             compared += len(around)
             for entry in entries_of(pod):

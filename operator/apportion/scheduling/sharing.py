@@ -144,6 +144,7 @@ class ShutOut:
 
         kube-scheduler takes an allocation that nobody has reserved back from a pod that does not fit on its node.
         """
+        selects = self._snapshot.namespaces.selects
         for claim in self._snapshot.named_claims(pod):
             node = claim.allocation.node if claim is not None and claim.allocation is not None else None
             if claim is None or node is None or claim.reserved_for:
@@ -151,7 +152,11 @@ class ShutOut:
             if not self._fits_alone(pod, node) and self._serves(claim, node):
                 return True
             # One that is company of its own kind may be the first of that.
-            if pod.relations.affinity and not is_company(pod, pod) and self._awaits_company(pod, claim):
+            if (
+                pod.relations.affinity
+                and not is_company(pod, pod, selects)
+                and self._awaits_company(pod, claim)
+            ):
                 return True
         return False
 
@@ -161,7 +166,7 @@ class ShutOut:
             live = [each for each in self._live(claim) if not {*each.gates} - {GATE}]
             self._ordered[claim.uid] = in_order(live) if len(live) <= MOST_PODS else ()
         before = takewhile(lambda each: each.uid != pod.uid, self._ordered[claim.uid])
-        return any(is_company(other, pod) for other in before)
+        return any(is_company(other, pod, self._snapshot.namespaces.selects) for other in before)
 
     def _serves(self, claim: Claim, node: str) -> bool:
         if claim.uid not in self._served:

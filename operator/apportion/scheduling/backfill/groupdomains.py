@@ -26,7 +26,7 @@ def group_domains(head: Head, nodes: frozenset[str], snapshot: Snapshot) -> list
         term.topology_key
         for demand in head.demands
         for pod in demand.pods
-        if is_company(pod, pod)
+        if is_company(pod, pod, snapshot.namespaces.selects)
         for term in pod.relations.affinity
     }
     required = _within(ladder.required, nodes, ladder.occupied, snapshot)

@@ -114,7 +114,8 @@ class NodeDemands:
         """Say whether a node has room for a member's pods after so many endings, beside the members `placed` there."""
         if placed and self.related:
             there = [pod for each in placed for pod in self.demands[each].pods]
-            if any(are_apart(pod, other) for pod in self.demands[member].pods for other in there):
+            own, selects = self.demands[member].pods, self.snapshot.namespaces.selects
+            if any(are_apart(pod, other, selects) for pod in own for other in there):
                 return False
         if self._is_kept_off(member, node, ended):
             return False
