@@ -215,6 +215,8 @@ def _pod(rng: Random, metadata: Json, former: Json | None) -> Json:
     """Return a pod that is made, or on which something happens that can happen to it."""
     raw = copy.deepcopy(former) if former is not None else _new_pod(rng, metadata)
     spec, status = raw["spec"], raw.setdefault("status", {})
+    if rng.random() < 0.1:
+        status["nominatedNodeName"] = rng.choice((*NODES, ""))
     match rng.randrange(8) if former is not None else 7:
         case 0:
             spec["schedulingGates"] = []

@@ -24,6 +24,7 @@ _SPREAD = {
 _GATED: Final[Json] = {"spec": {"schedulingGates": [{"name": GATE}]}}
 PARTS: Final[dict[str, Json]] = {
     "node": {"spec": {"nodeName": "n1"}},
+    "nominated": {"status": {"nominatedNodeName": "n1"}},
     "gates": {"spec": {"schedulingGates": [{"name": "other"}]}},
     "claims": {"spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "another"}]}},
     "unread_claims": {

@@ -72,6 +72,7 @@ def _goes_on(old: Pod | None, new: Pod) -> bool:
     if old is None or old.gates not in ((), (GATE,)) or new.gates or new.finished:
         return False
     before = replace(new, gates=old.gates, scheduled_at=old.scheduled_at, shown=old.shown)
+    before = replace(before, nominated=old.nominated)
     return replace(before, node=old.node, phase=old.phase, started=old.started) == old
 
 

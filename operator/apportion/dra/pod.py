@@ -68,6 +68,8 @@ class Pod:
     uid: str
     node: str | None = None
     """`spec.nodeName`, once bound."""
+    nominated: str | None = None
+    """`status.nominatedNodeName`, for which kube-scheduler keeps room; not of one that is bound, or asks for claims behind a gate."""
     gates: tuple[str, ...] = ()
     scheduled_at: int | None = None
     """Where among `status.conditions` PodScheduled is, of a pod behind a gate; the API server adds it when such a pod is made."""
@@ -134,11 +136,16 @@ class Pod:
             for path, row in reading.rows(spec, "schedulingGates", at="spec")
         )
         scheduled_at, shown = _scheduled(status) if gates else (None, False)
+        node = reading.text(spec, "nodeName", at="spec", default="") or None
+        waits = node is not None or (gates and spec.get("resourceClaims"))
         return cls(
             namespace=reading.text(metadata, "namespace", at="metadata", default=""),
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
-            node=reading.text(spec, "nodeName", at="spec", default="") or None,
+            node=node,
+            nominated=None
+            if waits
+            else reading.text(status, "nominatedNodeName", at="status", default="") or None,
             gates=gates,
             scheduled_at=scheduled_at,
             shown=shown,

@@ -1,9 +1,7 @@
 """HostCapacity: which nodes could take a pod, as kube-scheduler will see them.
 
-In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could
-take given pods together, and how many others each reason rules out. Modelled: cpu, memory, pod count,
-every other resource (but those for which kube-scheduler allocates devices there), nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes
-are looked at by `Candidates`. An answer is kept, and only nodes that changed since are looked at again.
+In: nodes, what bound pods request there, the pods that allocations send there, those for which kube-scheduler keeps room. Out: the nodes that could take given pods together, and how many others each reason
+rules out. Modelled: cpu, memory, pod count, every other resource (but those for which kube-scheduler allocates devices there), nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes are looked at by `Candidates`. An answer is kept, and only nodes that changed since are looked at again.
 """
 
 from collections import Counter
@@ -21,6 +19,7 @@ from apportion.dra.taint import Taint, Tolerance
 from apportion.scheduling.keptroom import Kept
 from apportion.scheduling.nodeaffinity import NodeAffinity, Terms
 from apportion.scheduling.nodefit import NodeFit
+from apportion.scheduling.nominatedroom import NominatedRoom
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking, total
 
@@ -51,6 +50,8 @@ class HostCapacity:
         self._pods: dict[str, tuple[str, Pod]] = {}
         """Pods that allocations send to a node, by UID."""
         self._promised: dict[str, dict[str, int]] = {}
+        self.nominated = NominatedRoom()
+        """Room that kube-scheduler keeps from pods of equal or lower priority."""
         self._kept: dict[str, dict[str, Kept]] = {}
         """By node and by who keeps it."""
         self._taken: dict[str, HostResources] = {}
@@ -89,8 +90,7 @@ class HostCapacity:
 
     def drop(self, pod: str) -> None:
         """Count a pod (UID) no longer: it is bound, or it lost its allocation."""
-        found = self._pods.pop(pod, None)
-        if found is not None:
+        if (found := self._pods.pop(pod, None)) is not None:
             self._count(*found, -1)
 
     def _count(self, node: str, pod: Pod, sign: int) -> None:
@@ -125,8 +125,9 @@ class HostCapacity:
             if conflict(wanted, [port for kept in rows.values() for port in kept.ports])
         )
 
-    def _amounts_kept(self, node: str) -> list[Resources]:
-        return [kept.amounts for kept in self._kept.get(node, {}).values()]
+    def _amounts_kept(self, node: str, level: int | None = None) -> list[Resources]:
+        kept = [kept.amounts for kept in self._kept.get(node, {}).values()]
+        return kept if level is None else [*kept, self.nominated.on(node, level)]
 
     @property
     def taken(self) -> Mapping[str, HostResources]:
@@ -134,13 +135,13 @@ class HostCapacity:
         self._shared = True
         return self._taken
 
-    def left(self, node: str, names: Iterable[str]) -> dict[str, int]:
-        """Return what a node has left of each of these resources, below zero where it is overcommitted.
+    def left(self, node: str, names: Iterable[str], pods: Iterable[Pod] = ()) -> dict[str, int]:
+        """Return what a node has left of each of these resources for some pods, below zero where it is overcommitted.
 
         Of one for which kube-scheduler allocates devices there it has more than anybody requests.
         """
         found, load = self.nodes[node], self._load(node)
-        used = load, self._promised.get(node, {}), *self._amounts_kept(node)
+        used = load, self._promised.get(node, {}), *self._amounts_kept(node, self.nominated.level(pods))
         return {
             name: _PLENTY
             if is_allocated(name, found, self._backed)
@@ -206,13 +207,14 @@ class HostCapacity:
                 del self._fits[next(iter(self._fits))]
             unlike = tuple(dict(zip(kinds, pods, strict=True)).values())
             fit = self._fits[key] = NodeFit(unlike, total(pods), above, alone)
+        fit.yields_to(None if alone else self.nominated.level(pods), self.nominated.nodes)
         return fit
 
     def _fit_steps(self, fit: NodeFit, pace: Pace) -> Iterator[None]:
         """Look at the nodes that changed; yields by the `pace`."""
         end, changed = self._changes.since(fit.seen)
-        if changed is None or changed:
-            names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}
+        if changed is None or changed or fit.doubted:
+            names = {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed, *fit.doubted}
             for terms in {pod.affinity for pod in fit.pods if pod.affinity}:
                 there = [self.nodes[name] for name in names if name in self.nodes]
                 yield from self._affinity.of(terms).steps(there)
@@ -235,16 +237,16 @@ class HostCapacity:
             reason = against(node, pod, allows, left)
             if reason is not None:
                 return reason
-        if fit.alone:
-            short = lacking(node, fit.wanted, backed=self._backed)
-            return f"too little {short}" if short is not None else None
-        load = self._load(node.name)
-        if fit.above is not None:
-            gone = self._removable(node.name, fit.above)
-            load = {name: amount - gone.get(name, 0) for name, amount in load.items()}
-        used = load, self._promised.get(node.name, {}), *self._amounts_kept(node.name)
+        used: tuple[Resources, ...] = ()
+        if not fit.alone:
+            load = self._load(node.name)
+            if fit.above is not None:
+                gone = self._removable(node.name, fit.above)
+                load = {name: amount - gone.get(name, 0) for name, amount in load.items()}
+            used = load, self._promised.get(node.name, {}), *self._amounts_kept(node.name, fit.level)
         short = lacking(node, fit.wanted, *used, backed=self._backed)
-        return f"too little {short}" if short is not None else None
+        beside = " beside pods nominated for it" if self.nominated.has(node.name, fit.level) else ""
+        return f"too little {short}{beside}" if short is not None else None
 
     def holds(
         self, name: str, wanted: Resources, beside: Iterable[Resources] = (), freed: Iterable[Resources] = ()
@@ -271,13 +273,13 @@ class HostCapacity:
         yield from self.fitting_ahead(shape[:1] for shape in equal)
         fits = [self.fitting(shape[:1])[0] for shape in equal]
         rows = [(len(shape), total(shape[:1]), nodes) for shape, nodes in zip(equal, fits, strict=True)]
-        found, pace = Counter[tuple[int, ...]](), Pace(_NODES_AT_ONCE)
+        found, pace, level = Counter[tuple[int, ...]](), Pace(_NODES_AT_ONCE), self.nominated.level(pods)
         for name in frozenset().union(*fits):
             if pace.rests(len(rows)):
                 yield
             node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
             taken, counts = Counter(promised), list[int]()
-            for kept in self._amounts_kept(name):
+            for kept in self._amounts_kept(name, level):
                 taken.update(kept)
             for most, wanted, nodes in rows:
                 count = most if name in nodes else 0

@@ -1,7 +1,7 @@
 """NodeFit: which nodes could take some pods, as far as the changes of nodes were read, and what rules the others out."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from apportion.dra.node import Resources
@@ -20,6 +20,10 @@ class NodeFit:
     """Pods of lower priority than this do not count; None: all do."""
     alone: bool = False
     """Whether no other pods count."""
+    level: int | None = None
+    """Pods of this priority or higher count that are nominated; None: none do."""
+    doubted: set[str] = field(default_factory=set)
+    """Nodes that were looked at with another level."""
     seen: int = -1
     """How far the changes of nodes were read."""
     nodes: set[str] = field(default_factory=set)
@@ -35,8 +39,15 @@ class NodeFit:
             self.frozen = frozenset(self.nodes)
         return self.frozen
 
+    def yields_to(self, level: int | None, nodes: Iterable[str]) -> None:
+        """Replace the level; `nodes`: those for which pods are nominated."""
+        if level != self.level:
+            self.level = level
+            self.doubted.update(nodes)
+
     def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
         """Note what rules a node out; None: nothing does."""
+        self.doubted.discard(node)
         before = self.against.pop(node, None)
         if before is not None:
             self.reasons[before] -= 1

@@ -1,6 +1,7 @@
 """NodeRoom: keeps the capacity of nodes in step with the snapshot.
 
-In: the snapshot's changes of nodes and pods. Out: a `HostCapacity` in which bound pods count, and those that an allocation sends to a node.
+In: the snapshot's changes of nodes and pods. Out: a `HostCapacity` in which bound pods count, those that an allocation sends to a node, and those that kube-scheduler
+has nominated for one.
 A claim that thousands of pods share changes them all, so they are read in steps.
 """
 
@@ -48,7 +49,8 @@ class NodeRoom:
         self._pods, pods = snapshot.changes.pods.since(self._pods)
         if pods is None or self._managed is not snapshot.managed:
             self._managed = snapshot.managed
-            pods = doubted = [*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to]
+            doubted = [*snapshot.pod_index.unbound, *capacity.promised, *self._sent_to]
+            pods = [*doubted, *snapshot.pod_index.nominated, *capacity.nominated.pods]
         for uid in doubted:
             self.doubted.add(uid, most=most_changes(len(snapshot.pods)))
         yield from self._changed.steps((*pods, *doubted), self._look)
@@ -56,6 +58,9 @@ class NodeRoom:
     def _look(self, uid: str) -> None:
         snapshot = self._snapshot
         pod, is_unbound = snapshot.pods.get(uid), uid in snapshot.pod_index.unbound
+        nominated = _nominated_for(pod, snapshot) if pod is not None else None
+        for name in self.capacity.nominated.put(pod, uid, nominated):
+            self.capacity.put(name, snapshot.node(name))
         node = _sent_to(pod, snapshot) if pod is not None and is_unbound else None
         former = self._sent_to.pop(uid, None)
         if former is not None:
@@ -84,6 +89,14 @@ def promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
     """Return the demand's pods that are not bound and that no allocation sends to a node."""
     return [pod for pod in demand.pods if pod.node is None and promised_node(pod, snapshot) is None]
+
+
+def _nominated_for(pod: Pod, snapshot: Snapshot) -> str | None:
+    """Return the node of which kube-scheduler keeps room for a pod. One with claims of ours takes room where its allocation sends it."""
+    if pod.nominated is None or pod.finished or pod.scheduler not in snapshot.schedulers:
+        return None
+    claims = snapshot.named_claims(pod)
+    return pod.nominated if all(each is not None and is_others(each, snapshot) for each in claims) else None
 
 
 def _sent_to(pod: Pod, snapshot: Snapshot) -> str | None:

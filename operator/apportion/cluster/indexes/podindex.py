@@ -27,6 +27,8 @@ class PodIndex:
         """With any scheduling gate, neither finished nor being deleted."""
         self.unbound: set[str] = set()
         """With claims, without a node, and not finished."""
+        self.nominated: set[str] = set()
+        """For which kube-scheduler keeps room of a node, perhaps."""
         self.gated_members: dict[tuple[str, str], set[str]] = {}
         """Gated pods of each group (namespace and name) that has any."""
         self.groups: dict[tuple[str, str], PodGroup] = {}
@@ -67,6 +69,7 @@ class PodIndex:
         for uids, belongs in (
             (self.gated, _gated(new)),
             (self.unbound, new is not None and live and new.node is None and new.claims),
+            (self.nominated, new is not None and live and new.nominated),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
         if uid in self.unbound and new is not None and new.relations is not NO_RELATIONS:
@@ -85,6 +88,8 @@ class PodIndex:
         After `put`. `old` None: it is new; `new` None: it is deleted.
         """
         if new is None or new.finished:
+            return True
+        if old is not None and old.nominated not in {None, new.nominated, new.node}:
             return True
         if new.node is None and (old is None or old.node is None):
             # It may count on the node to which an allocation sends it.

@@ -121,7 +121,10 @@ class Holders:
             elif victim:
                 left_alone[victim] += 1
         promised = now.room.get(node, {})
-        left = {name: left - promised.get(name, 0) for name, left in capacity.left(node, wanted).items()}
+        left = {
+            name: left - promised.get(name, 0)
+            for name, left in capacity.left(node, wanted, demand.pods).items()
+        }
         allowance = {**reclaim.allowance, **look.allowance}
         made = NodeVictims(node, tuple(victims), look.victim_groups, {**left, **obstacles.left}, allowance)
         may = [each for index, each in enumerate(victims) if made.allows(1 << index)]
