@@ -41,10 +41,11 @@ class AgentProcess:
 
 
 class AgentPool:
-    """`async with AgentPool(environment) as pool:` runs a fork server; all agents end with it."""
+    """`async with AgentPool(environment) as pool:` runs a fork server; all agents end with it. `module`: whose `run` is an agent."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], module: str = "testbed.chaos.forkedagent") -> None:
         self._environment = dict(environment)
+        self._module = module
         self._ids = count()
         self._starting: dict[int, AgentProcess] = {}
         self._running: dict[int, AgentProcess] = {}
@@ -57,7 +58,7 @@ class AgentPool:
         path = os.pathsep.join(str(folder) for folder in (REPOSITORY / "operator", REPOSITORY))
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, REPOSITORY / "testbed" / "pdeathsig.py", str(os.getpid())),
-            *(sys.executable, "-m", "testbed.chaos.forkserver"),
+            *(sys.executable, "-m", "testbed.chaos.forkserver", self._module),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, **self._environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
@@ -84,7 +85,7 @@ class AgentPool:
             await self._listening
 
     def start(self, **request: Any) -> AgentProcess:
-        """Fork an agent: `arguments` of `apportion agent`, `environment`, `log`, `options`, `kill_at`, `lose`."""
+        """Fork an agent that writes to `log`; the other keys are those of the module's `run`."""
         if self._process is None or self._process.stdin is None or self._process.returncode is not None:
             raise TestbedError("the fork server of the agents is closed")
         number = next(self._ids)

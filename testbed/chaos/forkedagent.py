@@ -26,12 +26,8 @@ _TIMEOUTS: Final = Timeouts(room=60.0, idle=60.0, first_retry=0.05, last_retry=0
 
 
 def run(request: Mapping[str, Any]) -> None:
-    """Run the agent that a request describes; its keys are those of `AgentPool.start`."""
+    """Run the agent that a request describes: `arguments` of `apportion agent`, `environment`, `options`, `kill_at`, `lose`."""
     os.environ.update(request["environment"])
-    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _leave_out(request.get("lose", ""))
     _set_options(request.get("options", {}), request.get("kill_at", ""))
     sys.argv = ["apportion", "agent", *request["arguments"]]

@@ -1,10 +1,12 @@
-"""The fork server: a process that has the agent's imports loaded and forks agents. `python -m testbed.chaos.forkserver`.
+"""The fork server: a process that has the agent's imports loaded and forks agents. `python -m testbed.chaos.forkserver MODULE`.
 
-In: one JSON request per line on stdin. Out: one JSON line for each start and each exit of an agent. Starting Python takes a
-second, a fork takes milliseconds; the child is an ordinary process and can be killed at any instruction.
+In: one JSON request per line on stdin; a module whose `run` takes one and is the agent. Out: one JSON line for each start and each
+exit of an agent. Starting Python takes a second, a fork takes milliseconds; the child is an ordinary process and can be killed at
+any instruction. It writes to the request's `log`.
 """
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -12,16 +14,18 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any
 
-from testbed.chaos.forkedagent import run
 from testbed.realnode.syscalls import die_with_parent
 
 _READ = 1 << 16
+Run = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
     """Serve requests until stdin ends."""
+    run: Run = importlib.import_module(sys.argv[1]).run
     if threading.active_count() != 1:
         raise RuntimeError("a process with threads must not fork agents")
     # A collection in a child would copy the pages that it shares with this process.
@@ -43,10 +47,10 @@ def main() -> None:
                 return
             *lines, rest = (rest + received).split(b"\n")
             for line in lines:
-                _fork(json.loads(line))
+                _fork(json.loads(line), run)
 
 
-def _fork(request: dict[str, Any]) -> None:
+def _fork(request: dict[str, Any], run: Run) -> None:
     pid = os.fork()
     if pid:
         _report(event="started", id=request["id"], pid=pid)
@@ -55,6 +59,7 @@ def _fork(request: dict[str, Any]) -> None:
         die_with_parent(signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _write_to(request["log"])
         run(request)
     except SystemExit as end:
         os._exit(end.code if isinstance(end.code, int) else 1)
@@ -63,6 +68,13 @@ def _fork(request: dict[str, Any]) -> None:
         sys.stderr.flush()
         os._exit(70)
     os._exit(0)
+
+
+def _write_to(log: str) -> None:
+    opened = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
 
 def _reap() -> None:

@@ -17,6 +17,7 @@ from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.forkservers import ForkServers
 from tests.agent.killablenode import KillableNode
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import MakeBackend
@@ -68,10 +69,17 @@ async def installed(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
+@pytest.fixture(scope="session")
+async def forks() -> AsyncIterator[ForkServers]:
+    """Keep what forks the agents that are processes of their own."""
+    async with ForkServers() as servers:
+        yield servers
+
+
 @pytest.fixture
-def make_node(installed: ControlPlane) -> MakeNode:
+def make_node(installed: ControlPlane, forks: ForkServers) -> MakeNode:
     """Make simulated nodes on the real control plane; keyword arguments are those of the simulation file."""
-    return partial(simulated_node, installed)
+    return partial(simulated_node, installed, forks)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,15 @@
-"""An agent that ends itself with SIGKILL at one step: `python -m tests.agent.crashingagent OPTIONS STEP`.
+"""An agent that ends itself with SIGKILL at one step; what a fork server runs (`testbed.chaos.forkserver`).
 
-In: options as JSON (paths as text), the name of the step. The process is gone in the middle of that step, as after a
+In: options (paths as text), the name of the step, the environment. The process is gone in the middle of that step, as after a
 power cut: no clean-up, no flush. SIGTERM ends it as it ends the program.
 """
 
 import asyncio
-import json
 import os
 import signal
-import sys
+import threading
+import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,28 @@ PATHS = (
 )
 
 
-def options(text: str, step: str) -> AgentOptions:
+def run(request: Mapping[str, Any]) -> None:
+    """Be the agent, in this environment and no other; an error ends it with 1, as it ends the interpreter."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    code = 0
+    try:
+        asyncio.run(_run(_options(request["options"], request["kill_at"])))
+    except Exception:  # noqa: BLE001 - as the interpreter does with whatever is left
+        traceback.print_exc()
+        code = 1
+    # An interpreter ends when its threads have; a forked child would not wait for them (multiprocessing does the same).
+    threading._shutdown()  # type: ignore[attr-defined]
+    raise SystemExit(code)
+
+
+def _options(raw: Mapping[str, Any], step: str) -> AgentOptions:
     """Read the options, with the crash in them."""
 
     def at(reached: str) -> None:
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    raw: dict[str, Any] = json.loads(text)
     if raw.get("host_root") and (Path(raw["host_root"]) / FILE).exists():
         FakeFunctions(Path(raw["host_root"]) / FILE).install()
     return AgentOptions(**{key: Path(value) if key in PATHS else value for key, value in raw.items()}, at=at)
@@ -48,7 +63,3 @@ async def _run(given: AgentOptions) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await run_agent(given, stop)
-
-
-if __name__ == "__main__":
-    asyncio.run(_run(options(sys.argv[1], sys.argv[2])))

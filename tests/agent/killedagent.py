@@ -1,17 +1,16 @@
 """An agent process that is killed at a step, for tests that start a new one and look at what is left."""
 
 import asyncio
-import json
 import os
+import signal
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import grpc
 
+from testbed.chaos.agentpool import AgentProcess
 from tests.agent.crashingagent import PATHS
 from tests.agent.simulatednode import SimulatedNode
 
@@ -24,7 +23,8 @@ class KilledAgent:
     def __init__(self, node: SimulatedNode, step: str) -> None:
         self._node = node
         self._step = step
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: AgentProcess | None = None
+        self._pid = 0
         self.deaths = 0
 
     async def start(self) -> None:
@@ -41,21 +41,22 @@ class KilledAgent:
             "imex_channels",
         )
         values = {name: getattr(self._node.options, name) for name in fields}
-        given = {name: value for name, value in values.items() if value is not None}
-        text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in given.items()})
-        step = self._step if self.deaths == 0 else "never"
-        with (self._node.folder / "agent.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.agent.crashingagent", text, step, stdout=log, stderr=log,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )  # fmt: skip
+        assert self._node.forks is not None, "the node was made without `make_node`"
+        pool = await self._node.forks.pool()
+        self._process = pool.start(
+            options={name: value for name, value in values.items() if value is not None},
+            kill_at=self._step if self.deaths == 0 else "never",
+            environment=dict(os.environ),
+            log=self._node.folder / "agent.log",
+        )
+        self._pid = await self._process.started
 
     async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
         """Do something as a patient partner would: when the agent dies under it, start a new one and do it again."""
         async with asyncio.timeout(60):
             while True:
                 doing = asyncio.ensure_future(act())
-                dying = asyncio.ensure_future(self._running().wait())
+                dying = asyncio.ensure_future(self.ended())
                 await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
                 if doing.done() and doing.exception() is None:
                     dying.cancel()
@@ -64,8 +65,8 @@ class KilledAgent:
                 if doing.done() and not isinstance(doing.exception(), grpc.aio.AioRpcError):
                     dying.cancel()
                     await doing
-                if await asyncio.wait({dying}, timeout=0.05) and self._running().returncode is not None:
-                    assert self._running().returncode == -9, (self._node.folder / "agent.log").read_text()
+                if await asyncio.wait({dying}, timeout=0.05) and not self._running().alive:
+                    assert await self.ended() == -9, (self._node.folder / "agent.log").read_text()
                     self.deaths += 1
                     await self.start()
                 else:
@@ -73,19 +74,17 @@ class KilledAgent:
 
     def tell_to_end(self) -> None:
         """Send SIGTERM, as kubelet does first."""
-        self._running().terminate()
+        os.kill(self._pid, signal.SIGTERM)
 
     async def ended(self) -> int:
         """Wait until the agent has ended by itself, and return its status."""
-        return await self._running().wait()
+        return await asyncio.shield(self._running().exited)
 
     async def stop(self) -> None:
         """End the agent that is left."""
-        if self._running().returncode is None:
-            self._running().kill()
-            await self._running().wait()
+        await self._running().kill()
 
-    def _running(self) -> asyncio.subprocess.Process:
+    def _running(self) -> AgentProcess:
         assert self._process is not None
         return self._process
 

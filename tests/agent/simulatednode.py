@@ -20,6 +20,7 @@ from testbed import installation
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from tests.agent.forkservers import ForkServers
 from tests.agent.kubeletcalls import KubeletCalls
 from tests.agent.places import GPU, NPU, RDMA, options_below
 
@@ -37,8 +38,10 @@ class SimulatedNode(KubeletCalls):
         folder: Path,
         simulation: Mapping[str, Any],
         kubeconfig: Path | None = None,
+        forks: ForkServers | None = None,
     ) -> None:
         self.api: Api = cluster.api
+        self.forks = forks
         super().__init__(folder)
         self.name = name
         simulation_file = folder / "node.yaml"
@@ -250,15 +253,17 @@ async def install(cluster: ControlPlane) -> None:
 
 
 @asynccontextmanager
-async def simulated_node(cluster: ControlPlane, **simulation: Any) -> AsyncIterator[SimulatedNode]:
-    """Make a node; afterwards nothing of it is left in the cluster."""
+async def simulated_node(
+    cluster: ControlPlane, forks: ForkServers | None = None, **simulation: Any
+) -> AsyncIterator[SimulatedNode]:
+    """Make a node; afterwards nothing of it is left in the cluster. `forks`: where agents come from that are processes of their own."""
     made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "sim-"}})
     # A short path: unix sockets lie below it.
     folder = Path(tempfile.mkdtemp(prefix="a-"))
     name = made["metadata"]["name"]
     # The agent's own rights and nothing more, with a token that names its node.
     rights = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent", node=name)
-    node = SimulatedNode(cluster, name, folder, simulation, rights)
+    node = SimulatedNode(cluster, name, folder, simulation, rights, forks)
     try:
         yield node
     finally:
