@@ -49,6 +49,25 @@ _ONE_HOST = ("tests/node", "tests/agent/rdma")
 """Folders whose tests look at what the whole machine has: its control groups, its network. One worker runs all of them."""
 
 
+_INSTALLED = ("tests/e2e", "tests/metrics", "tests/node", "tests/web")
+"""Folders with an installation of their own, of scope `package`: it ends with the folder's last test in a worker."""
+
+
+class _Folder(pytest.Package):
+    """A folder at whose end fixtures of scope `package` end: installations that nobody asks any more would take a tenth of each core until the run is over."""
+
+    def setup(self) -> None:
+        """Import nothing: it is no package of Python's."""
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Let the fixtures of some folders end with them."""
+    if path in {parent.config.rootpath / folder for folder in _INSTALLED}:
+        made: pytest.Collector = _Folder.from_parent(parent, path=path)
+        return made
+    return None
+
+
 def _group(path: PurePosixPath) -> str:
     """Return what one worker runs in one go: a file, whose fixtures are then made once, or all tests of the machine's host."""
     return "host" if any(path.is_relative_to(folder) for folder in _ONE_HOST) else str(path)

@@ -11,7 +11,7 @@ from testbed.installation import Installation
 from tests.e2e.tenant import FURTHER_DRIVERS, LEASE, MANAGED, Tenant, serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on a control plane of its own: other tests install things too."""
     async with (

@@ -47,7 +47,7 @@ async def prometheus_programs() -> dict[str, Path]:
     return {name: programs / name for name in ("prometheus", "promtool")}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def scraped(
     binaries: Binaries, prometheus_programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Scraped]:

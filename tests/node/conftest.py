@@ -9,7 +9,7 @@ from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import MANAGED, Workload
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def installation(binaries: Binaries, node_binaries: Binaries) -> AsyncIterator[RealNodeInstallation]:
     """Run control plane, operator, node and agent."""
     async with RealNodeInstallation(binaries=binaries, programs=node_binaries) as made:

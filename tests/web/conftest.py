@@ -58,7 +58,7 @@ class Site:
         return f"http://localhost:{self.installation.web_ports[replica]}{path}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def site(binaries: Binaries) -> AsyncIterator[Site]:
     """Install, and let pods run and wait."""
     nodes = [h100("gpu-a"), ascend("npu-a", "310P")]
@@ -107,7 +107,7 @@ async def _answering(site: Site) -> None:
         await eventually(statuses, lambda found: set(found) == {200})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def browser() -> AsyncIterator[Browser]:
     """Run Chromium; tests are skipped where it cannot be had."""
     try:
