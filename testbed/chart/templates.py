@@ -21,6 +21,7 @@ from testbed.chart.manifesttext import ManifestText, block_of
 from testbed.chart.places import PLACES, AddedItems, AddedKeys, Guarded, Place, Replaced
 from testbed.errors import TestbedError
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMESPACE = "apportion-system"
 _WHOLE_NAMESPACE = re.compile(rf"(?<=: ){_NAMESPACE}$|(?<=\[){_NAMESPACE}(?=\])", re.MULTILINE)
 _CRDS = "../../crds"
@@ -44,7 +45,8 @@ class Kustomize:
         )
         if done.returncode:
             raise TestbedError(f"{folder}: {done.stderr.strip()}")
-        return {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(done.stdout)}
+        documents = yaml.load_all(done.stdout, _LOADER)
+        return {(item["kind"], item["metadata"]["name"]): item for item in documents}
 
     def with_feature(self, feature: Feature) -> dict[tuple[str, str], dict[str, Any]]:
         """Return the objects of the base with one overlay or component."""

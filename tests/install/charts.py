@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.install.rendered import ROOT
+from tests.install.rendered import ROOT, documents
 
 CHART = ROOT / "charts/apportion"
 NAMESPACE = "apportion-system"
@@ -55,7 +55,7 @@ class Helm:
 
     def objects(self, values: dict[str, Any], *, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
         """Return the objects that the chart renders to."""
-        return [item for item in yaml.safe_load_all(self.text(values, namespace=namespace)) if item]
+        return [item for item in documents(self.text(values, namespace=namespace)) if item]
 
 
 def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
