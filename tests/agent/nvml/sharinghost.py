@@ -130,6 +130,9 @@ async def systemd_on(
     module = root / "sys/module/nvidia"
     module.mkdir(parents=True, exist_ok=True)
     (module / "version").write_text(f"{VERSION}\n", encoding="ascii")
+    bus = root / "run/dbus/system_bus_socket"
+    # That of a systemd that ended: nobody would answer there yet.
+    bus.unlink(missing_ok=True)
     systemd = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "testbed.fakes.systemd", str(root)),
         env={
@@ -142,7 +145,7 @@ async def systemd_on(
     try:
 
         async def there() -> bool:
-            return (root / "run/dbus/system_bus_socket").exists()
+            return bus.exists()
 
         await eventually(there, bool)
         yield
