@@ -25,6 +25,7 @@ STATUSES = (
     "scheduling/defrag/status.py",
     "scheduling/defrag/planning.py",
     "scheduling/defrag/campaigns.py",
+    "scheduling/defrag/closing.py",
     "agent/lifecycle/cut.py",
     "agent/lifecycle/release.py",
     "agent/lifecycle/worker.py",

@@ -7,19 +7,21 @@ one that goes on: it holds the places again before its first pass, and asks for 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import structlog
 
 from apportion import metrics
-from apportion.api.defrag import Campaign, CampaignMove, DefragMode, DefragPolicy, MovePhase
+from apportion.api.defrag import Campaign, CampaignMove, DefragPolicy, MovePhase
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, NotLeading, Unanswered
 from apportion.scheduling.defrag import events
+from apportion.scheduling.defrag.closing import NO_POLICY, closed
 from apportion.scheduling.defrag.movables import Movables
 from apportion.scheduling.defrag.places import HeldPlaces
 from apportion.scheduling.defrag.records import unfinished, with_move
+from apportion.scheduling.defrag.refusedwrites import RefusedWrites
 from apportion.scheduling.preemption.evictions import Evicting
 
 _log = structlog.get_logger()
@@ -29,7 +31,6 @@ _PATIENCE = 30.0
 """Seconds for which a move that cannot begin is tried again: a budget counts the pod that came last only when it is ready."""
 _SHOWN = 10.0
 """Seconds within which the watch shows that an evicted pod ends."""
-_NO_POLICY = "the policy is gone, or cannot be read"
 
 
 class Campaigns:
@@ -58,6 +59,7 @@ class Campaigns:
         self._now = now
         self._clock = clock
         self._wake = wake
+        self._refused = RefusedWrites(clock)
         self._policy: DefragPolicy | None = None
         """The policy whose plan is carried out, as it was when that began, or this replica took it over; None until the plan is written down."""
         self._campaign: Campaign | None = None
@@ -82,7 +84,8 @@ class Campaigns:
         left = () if self.busy else unfinished(self._snapshot.defrags.values())
         for policy in left:
             campaign = policy.status.campaign
-            if campaign is not None and policy.metadata.uid not in self._snapshot.broken:
+            is_open = policy.metadata.uid not in self._snapshot.broken and not self._refused.has_ended(policy)
+            if campaign is not None and is_open:
                 self._take(policy, campaign)
                 events.resumed(self._recorder, policy, campaign)
                 _log.info("defrag.resumed", policy=policy.metadata.name)
@@ -133,13 +136,15 @@ class Campaigns:
             return
         except ApiError as error:
             _log.info("defrag.unanswered", policy=policy.metadata.name, error=str(error))
+            if self._refused.are_final(error):
+                self._give_up(policy, campaign, error)
         except Exception:  # noqa: BLE001 - whatever it is, it is reported; the next leader would meet it, too
             _log.exception("defrag.defect", policy=policy.metadata.name)
             self._let_go("Defect", "it cannot be carried out any further; the operator's log says more")
 
     async def _begin(self, policy: DefragPolicy, campaign: Campaign, move: CampaignMove) -> None:
         """Let the pod of a move go, if its new place is free for it and the server would let it go."""
-        if reason := self._closed(policy, campaign):
+        if reason := closed(policy, self._present(), campaign, self._now()):
             await self._end(*reason)
             return
         against = self._against(policy, move)
@@ -184,7 +189,7 @@ class Campaigns:
             # A leader was killed before it asked, or the answer was lost: the same pod is asked again.
             if self._asked[0] == move.uid and self._clock() - self._asked[1] < _SHOWN:
                 return
-            if reason := self._closed(policy, campaign):
+            if reason := closed(policy, self._present(), campaign, self._now()):
                 await self._end(*reason)
             else:
                 await self._evict(policy, move)
@@ -192,7 +197,7 @@ class Campaigns:
         if victim is None or victim.finished:
             if _runs(self._places.placed(move, move.target)):
                 if self._present() is None:
-                    await self._end("PolicyChanged", _NO_POLICY)
+                    await self._end("PolicyChanged", NO_POLICY)
                 elif await self._wrote(with_move(campaign, move, phase=MovePhase.MOVED)):
                     metrics.DEFRAG_MOVES.labels("moved").inc()
                 return
@@ -203,24 +208,8 @@ class Campaigns:
         # A clock that was ahead may have written a time to come.
         if abs(self._now() - since) > policy.spec.move_timeout:
             waited = f"{policy.spec.move_timeout.total_seconds():.0f} s after the eviction of {move.pod}"
-            await self._end(
-                "NoSuccessor",
-                f"{waited} no pod runs in its place; one that comes later is served as any other",
-            )
-
-    def _closed(self, policy: DefragPolicy, campaign: Campaign) -> tuple[str, str] | None:
-        """Return why no move begins any more."""
-        present = self._present()
-        if present is None:
-            return "PolicyChanged", _NO_POLICY
-        # A leader that took it over has seen no spec but the present one.
-        edited = campaign.generation not in {None, present.metadata.generation} or present.spec != policy.spec
-        if edited or present.spec.mode is not DefragMode.EVICT:
-            return "PolicyChanged", "spec was changed"
-        # A window that is open for longer than its length was opened by a clock that was ahead.
-        if not timedelta() < campaign.closes - self._now() <= present.spec.window:
-            return "WindowClosed", "the window has closed; the moves that are left are not made"
-        return None
+            text = f"{waited} no pod runs in its place; one that comes later is served as any other"
+            await self._end("NoSuccessor", text)
 
     def _against(self, policy: DefragPolicy, move: CampaignMove) -> tuple[str, str] | None:
         """Return why the pod of a move may not go now."""
@@ -243,6 +232,7 @@ class Campaigns:
     def _take(self, policy: DefragPolicy | None, campaign: Campaign | None) -> None:
         self._policy, self._campaign = policy, campaign
         self._hindered = ("", 0.0)
+        self._refused.answered()
         if campaign is not None:
             self._places.hold(campaign)
 
@@ -255,9 +245,18 @@ class Campaigns:
         present = self._present()
         if present is None or not await self._write(present, campaign):
             return False
+        self._refused.answered()
         self._campaign = campaign
         self._places.hold(campaign)
         return True
+
+    def _give_up(self, policy: DefragPolicy, campaign: Campaign, error: ApiError) -> None:
+        """Let go of what the API server lets nobody carry out; or, where it has ended, write it down no more."""
+        if campaign.ended is None:
+            self._let_go("Refused", str(error))
+        else:
+            self._refused.end(policy, campaign)
+            self._drop()
 
     async def _end(self, reason: str, message: str) -> None:
         """End, and write it down."""
