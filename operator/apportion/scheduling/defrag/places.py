@@ -2,7 +2,7 @@
 
 In: what is carried out, the demands that wait in a pass. Out: a holder of these devices in the allocator's state (ADR 4), under a key of its own: each demand that is
 asked about finds them taken. Only the pod that comes instead of the one that went is asked about without it, and about nothing else: as long as its move goes on
-it takes no other devices. It gets the new place; where that is lost, the old one.
+it takes no other devices. It gets the new place; where that is lost, the old one; where neither suits it, it waits as any other.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -164,8 +164,12 @@ class HeldPlaces:
             return
         if self._refused[0] != uid:
             self._refused = uid, self._clock()
-        if self._clock() - self._refused[1] >= _PATIENCE:
-            self._grant(demand, move.source, capacity)
+        if self._clock() - self._refused[1] < _PATIENCE or self._grant(demand, move.source, capacity):
+            return
+        gone = self._snapshot.pods.get(move.uid)
+        if gone is None or gone.finished:
+            # Neither place suits it, as where its controller's template was changed: it is served, or told why not, as any other.
+            self._decider.set_aside = frozenset()
 
     def _grant(self, demand: WaitingDemand, place: DefragPlace, capacity: HostCapacity) -> bool:
         """Give a demand just these devices; says whether it could."""
