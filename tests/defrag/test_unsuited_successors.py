@@ -1,8 +1,13 @@
-"""The pod that comes instead of one that was moved may ask for something else, which neither of its places is."""
+"""The pod that comes instead of one that was moved may ask for something else: neither of its places is that, or its selectors are still to be evaluated."""
+
+from typing import Any
+
+import pytest
 
 from apportion.cluster.client import Client
 from tests.clients import silent
-from tests.defrag.moving import Moving, policy
+from tests.defrag import planned
+from tests.defrag.moving import Moving, policy, scattered
 from tests.defrag.planned import cards, makes, runs
 
 __all__ = ["silent"]
@@ -28,3 +33,25 @@ async def test_a_pod_that_none_of_its_places_suits_is_served_as_any_other(silent
     assert trial.campaign is not None
     assert trial.campaign.reason == "NoSuccessor"
     assert trial.held == set()
+
+
+async def test_a_pod_whose_selectors_are_to_be_evaluated_waits_for_the_place_that_is_held(
+    silent: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are new and long, and evaluated while the queue is gone through: decided then, it got other devices, and its move was in vain."""
+    trial = scattered(silent, successors=False)
+    await trial.start()
+    await trial.rounds(until=lambda: bool(trial.evicted))
+    request = planned.profile_request
+
+    def long(profile: str) -> dict[str, Any]:
+        made = request(profile)
+        [selector] = made["exactly"]["selectors"]
+        selector["cel"]["expression"] += " || false" * 300
+        return made
+
+    monkeypatch.setattr(planned, "profile_request", long)
+    makes(trial.cluster, "anew-1", "1g.10gb")
+    await trial.rounds()
+    assert trial.campaign is not None
+    assert trial.campaign.reason == "Completed"

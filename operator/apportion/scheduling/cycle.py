@@ -102,7 +102,7 @@ class Cycle:
         )
         self.decider, self.quotas = decider, decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
-        self.places = HeldPlaces(decider, clock, self._may_be_asked)
+        self.places = HeldPlaces(decider, clock, self._may_be_asked, self._preparing.is_awaited)
         """What is held for pods that move."""
         guarantees = Guarantees(snapshot, decider.quotas)
         self._groups = group_decider = GroupDecider(decider, clock)

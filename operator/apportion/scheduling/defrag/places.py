@@ -45,10 +45,12 @@ class HeldPlaces:
         decider: Decider,
         clock: Callable[[], float],
         is_evaluated: Callable[[WaitingDemand], bool],
+        is_awaited: Callable[[WaitingDemand], bool],
     ) -> None:
-        """`is_evaluated` says whether a demand's costly selectors have been evaluated."""
+        """`is_evaluated` says whether a demand's costly selectors have been evaluated; `is_awaited`, whether they are to be, and has that done."""
         self._decider = decider
         self._is_evaluated = is_evaluated
+        self._is_awaited = is_awaited
         self._snapshot = decider.snapshot
         self._clock = clock
         self._campaign: Campaign | None = None
@@ -136,10 +138,15 @@ class HeldPlaces:
         if not waiting or any(self.placed(move, place) for place in (move.target, move.source)):
             return
         successor = max(waiting, key=lambda each: (each.pods[0].created, each.key))
-        if not self._is_evaluated(successor):
-            return  # the queue's walk has them evaluated, and decides nothing before
+        if not self._is_evaluated(successor) and not self._is_awaited(successor):
+            return  # the queue's walk says why it gets nothing
+        # Also where it is still to be evaluated: that may end before the walk reaches it.
         self._decider.set_aside = frozenset({successor.key})
-        if is_current(successor, self._snapshot) and not self._decider.writes.paused(successor.key):
+        if (
+            self._is_evaluated(successor)
+            and is_current(successor, self._snapshot)
+            and not self._decider.writes.paused(successor.key)
+        ):
             self._serve(successor, move)
 
     def _current(self) -> CampaignMove | None:
