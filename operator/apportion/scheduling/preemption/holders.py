@@ -109,7 +109,7 @@ class Holders:
         if node not in capacity.nodes:
             return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
         running = running if running is not None else self.groups(now)
-        look = _Look(self._held, running, demand, rule, reclaim, cooldown, now.going)
+        look = _Look(node, self._held, running, demand, rule, reclaim, cooldown, now.going)
         victims: list[Victim] = []
         holders: dict[str, Holder] = {}
         own = [claim for claim in self._snapshot.claims_of(claims) if self._has_devices_of(claim, node)]
@@ -157,8 +157,11 @@ class Holders:
             claim = found.pop()
             # Thousands of pods behind gates may name each claim of a node; none of them is bound.
             users = filterfalse(index.gated.__contains__, index.users(claim.namespace, claim.name))
+            reserving = {each.uid for each in claim.reserved_for}
             for pod in self._snapshot.pods_of(users):
-                if pod.uid in pods or pod.finished or (pod.node is None and pod.gates):
+                # One that nobody has reserved the claim for does not start with it, and may wait for ever.
+                starts = pod.node is not None or (not pod.gates and pod.uid in reserving)
+                if pod.uid in pods or pod.finished or not starts:
                     continue
                 pods[pod.uid] = pod
                 for other in self._snapshot.named_claims(pod):
@@ -174,8 +177,9 @@ class Holders:
         )
 
     def _is_whole(self, node: str, holder: Holder) -> bool:
+        # A pod on another node cannot run with them, and goes, too: its owner has put it there by name.
         return all(self._has_devices_of(claim, node) for claim in holder.claims) and all(
-            pod.node == node for pod in holder.pods
+            pod.node is not None for pod in holder.pods
         )
 
 
@@ -183,6 +187,7 @@ class Holders:
 class _Look:
     """One look at a node's holders for one demand."""
 
+    node: str
     held: HeldClaims
     groups: RunningGroups
     demand: WaitingDemand
@@ -205,7 +210,8 @@ class _Look:
         holds = {each.uid: each.allocation.results for each in found if each.allocation is not None}
         if not holds or any(self.cooldown.hangs(pod.uid) for pod in holder.pods):
             return ""
-        key, gives = min(holds), {**total(holder.pods), **obstacles.freed(holder.pods)}
+        here = [pod for pod in holder.pods if pod.node == self.node]
+        key, gives = min(holds), {**total(here), **obstacles.freed(here)}
         live = list(filter(self.groups.stays, holder.pods))
         if not live:
             ends = all(self.held.ends(claim, self.going) for claim in holder.claims)
