@@ -13,7 +13,6 @@ from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.policyterms import terms_of
-from apportion.allocator.queue import Answer
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -160,11 +159,11 @@ class Decider:
             self.refusals.refuse_with_shape(demand, alike)
             return 0
         terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
-        searched = None if shut or self.planner.knows(demand.key) else terms
-        asked = yield from self.further.ask(demand, capacity, searched, self.planner.no_node(demand.key))
+        follow = partial(self.planner.answer, demand.key) if self.planner.knows(demand.key) else None
+        searched, no_node = None if shut else terms, self.planner.no_node(demand.key)
+        asked, answer = yield from self.further.ask(demand, capacity, searched, no_node, follow)
         if isinstance(asked, str):
             return (yield from self._without(demand, capacity, alike, None if explained else asked))
-        answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
         planned = answer is not None
         if answer is None and explained:
             answer = None if shut else decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)

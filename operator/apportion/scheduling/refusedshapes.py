@@ -97,7 +97,7 @@ class RefusedShapes:
         try:
             if shut and not self._decider.reservations.offers(demand):
                 return ""
-            asked = yield from self._decider.further.ask(demand, capacity, None if shut else terms)
+            asked, _ = yield from self._decider.further.ask(demand, capacity, None if shut else terms)
             if isinstance(asked, str):
                 return asked
             if not shut:

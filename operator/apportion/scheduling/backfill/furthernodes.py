@@ -5,13 +5,14 @@ and memory, our gate goes with the allocation, and kube-scheduler preempts as it
 is stalled and given back (`stalled.py`).
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 
 from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.queue import Answer
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.asking import Asking
@@ -41,14 +42,20 @@ class FurtherNodes:
         capacity: HostCapacity,
         terms: Terms | None,
         no_node: str | None = None,
-    ) -> Generator[None, None, Demand | str]:
-        """Return what to ask of the allocator, if need be about nodes where pods have to go; or, for people, why no node could take the pods.
+        planned: Callable[[frozenset[str]], Answer | None] | None = None,
+    ) -> Generator[None, None, tuple[Demand | str, Answer | None]]:
+        """Return what to ask of the allocator, if need be about nodes where pods have to go; or, for people, why no node could take the pods. And the planned answer.
 
         `terms`: by which the nodes are searched, as `Asking` does, unless the allocator is not to be asked about them. `no_node`: why, if that is known
-        already, but for nodes that are reserved.
+        already, but for nodes that are reserved. `planned` returns what was planned on these nodes: nothing is searched then, unless the plan is dropped.
         """
         ask = partial(self._ask, demand, capacity, no_node)
-        return ask() if terms is None else (yield from self._asking.about(demand, terms, ask))
+        if planned is not None:
+            asked = ask()
+            answer = planned(asked.nodes or frozenset()) if isinstance(asked, Demand) else None
+            if answer is not None or isinstance(asked, str):
+                return asked, answer
+        return (ask() if terms is None else (yield from self._asking.about(demand, terms, ask))), None
 
     def _ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None) -> Demand | str:
         asked = self._reserved.ask(demand, capacity, no_node)
