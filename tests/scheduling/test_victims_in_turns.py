@@ -223,3 +223,26 @@ async def test_nobody_goes_in_vain_where_something_changed_while_victims_were_se
     while made.cycle.preemptions.go_on:
         assert next(passes) < MOST_PASSES
     assert await made.evicted() == []
+
+
+async def test_others_are_served_while_other_victims_are_searched(unanswered: Client) -> None:
+    """Some of those that were chosen may not go: one pass went on until others were found, a second for each pod for which some stay."""
+    made = Full(unanswered, 12)
+    made.evictor.protected_late = [f"low-{number}-{place}" for number in range(6) for place in range(14)]
+    made.waits("high", PLACES)
+    made.world.clock.now += 2.0
+    passes = made.passes()
+    while not made.cycle.preemptions.active:
+        assert next(passes) < MOST_PASSES
+    assert await made.evicted() == []
+    next(passes)
+    assert made.cycle.preemptions.go_on
+    [kept] = made.cycle.preemptions.active
+    assert f"DeviceHold {kept.reservation.name}" in made.world.snapshot.state.held()
+    ends(made.world, "low-11-0")
+    made.waits("other", 1, team="others")
+    next(passes)
+    assert "other" in made.world.places()
+    while made.cycle.preemptions.go_on or not await made.evicted():
+        assert next(passes) < MOST_PASSES
+    assert len(made.evictor.evicted) == PLACES

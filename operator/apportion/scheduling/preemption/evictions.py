@@ -5,8 +5,8 @@ of them may not go, or because this replica may not write.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -75,6 +75,8 @@ class Preemption:
     """The demand was given the devices; the watch has not shown it yet, or has shown that they were taken back."""
     given_up: bool = False
     """The demand was served, or is gone: nobody else is evicted for it."""
+    seeks: bool = False
+    """Other victims are being searched for it."""
     missed: bool = False
     """It had no devices in the latest pass, and did not wait: a write may have failed since the queue was made, or it waits no more."""
     looked: Looked | None = None
@@ -89,6 +91,12 @@ class Preemption:
         """Return how many pods were evicted, those included that end although the eviction was not answered; `pods`: as they are now, by UID."""
         found = [pods.get(pod.uid) for pod in self.unanswered]
         return self.evicted + sum(pod is None or pod.deleting for pod in found)
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Let what is kept be seen as free by the search for other victims."""
+        with nullcontext() if self.given_up else self.reservation.lifted():
+            yield
 
     def renew(self, waiting: Mapping[str, WaitingDemand], taken: Collection[str]) -> None:
         """Follow its demands as they are now, by UID of each of their claims: pods that share their claims come and go with claims of their own, and some claims are served before others; `taken`: as `Preemptor.renewed` has it."""

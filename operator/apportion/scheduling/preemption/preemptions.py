@@ -129,7 +129,8 @@ class Preemptions:
             waiting = {claim.uid: each for each in demands for claim in each.claims if claim.uid in known}
             keys, taken = {each.key for each in waiting.values()}, {each.key for each in members}
             for preemptor, bound in self._granted.settled(waiting):
-                self._end_rests(preemptor) if bound else self._rest(preemptor)
+                namespace = preemptor.demand.claims[0].namespace
+                self._cooldown.served(namespace) if bound else self._rest(preemptor)
             for preemption in tuple(self._active.values()):
                 self._renew(preemption, waiting, taken)
                 left = [each for each in preemption.preemptor.members if each.key not in keys]
@@ -154,10 +155,6 @@ class Preemptions:
         self._active[preemption.preemptor.key] = preemption
         taken.update(member.key for member in preemption.preemptor.members)
 
-    def _end_rests(self, preemptor: Preemptor) -> None:
-        """Let pods be evicted for the namespace of one that was served."""
-        self._cooldown.served(preemptor.demand.claims[0].namespace)
-
     def _serve_first(self, capacity: HostCapacity) -> None:
         """Decide for those whose devices have become free."""
         managed = self._snapshot.managed
@@ -175,24 +172,20 @@ class Preemptions:
             return False
 
     def consider(
-        self,
-        demands: Iterable[WaitingDemand],
-        groups: Collection[WaitingGroup],
-        *,
-        longest: float = math.inf,
+        self, demands: Iterable[WaitingDemand], groups: Collection[WaitingGroup], *, longest: float = math.inf
     ) -> Generator[None, None, None]:
         """Look after what is under way, and begin a preemption; `demands`, `groups`: those that waited in this pass.
 
         Yields where others may run. `longest`: the seconds of a pass, of which a part is used for searches; the next pass goes on with them.
         """
         for preemption in tuple(self._active.values()):
-            yield from self._look_after(preemption, self._clock())
+            self._look_after(preemption, self._clock())
         active = [each.preemptor for each in self._active.values()]
         yield from self._searches.turn(demands, groups, active, longest)
 
     def _in_progress(self) -> InProgress:
         """Return what is being done: who is about to get devices, and who goes for them."""
-        active = self._active.values()
+        active = [each for each in self._active.values() if not each.seeks]
         ahead = [each.demand for each in active if self._snapshot.allocation(each.demand.claims[0]) is None]
         going = {pod.uid for each in active if not each.stopped for pod in each.pods}
         kept = (row for each in active for row in each.reservation.rows)
@@ -236,9 +229,9 @@ class Preemptions:
         waits = any(pod is not None and not pod.deleting and not pod.finished for pod in pods)
         return waits and not preemption.given_up and not all(self._have_devices(preemption))
 
-    def _look_after(self, preemption: Preemption, now: float) -> Generator[None, None, None]:
-        """End a preemption that has been in vain; choose other victims where some of them stay."""
-        if preemption.asked_until is None:
+    def _look_after(self, preemption: Preemption, now: float) -> None:
+        """End a preemption that has been in vain; have other victims chosen where some of them stay."""
+        if preemption.asked_until is None or preemption.seeks:
             return
         has = self._have_devices(preemption)
         if all(has):
@@ -247,7 +240,8 @@ class Preemptions:
         live = [pod for pod in found if not pod.finished]
         staying = [pod for pod in live if not pod.deleting and not self._evictions.was_evicted(pod.uid)]
         if (preemption.stopped or (staying and now - preemption.asked_until >= SHOWN)) and not any(has):
-            yield from self._choose_others(preemption)
+            preemption.seeks = True
+            self._searches.do_first(self._choose_others(preemption))
             return
         if live:
             preemption.gone_since = None
@@ -260,17 +254,20 @@ class Preemptions:
 
     def _choose_others(self, preemption: Preemption) -> Generator[None, None, None]:
         """Find other victims, now that some may not be evicted; what ends already costs nothing."""
-        preemptor = preemption.preemptor
-        self._drop(preemption)
-        chosen: Chosen | None = None
-        if preemption.tries < _TRIES:
-            chosen = yield from self._searches.instead(preemptor)
-        else:
-            self._preemptors.found_none(preemptor, self._preemptors.begun(), 0.0, evicts=True)
-        if chosen is not None:
-            self._start(preemptor, chosen, preemption.tries + 1, preemption.all_evicted(self._snapshot.pods))
-        elif preemption.all_evicted(self._snapshot.pods):
+        preemptor, searches = preemption.preemptor, preemption.tries < _TRIES
+        preemption.tries += 1
+        try:
+            chosen = yield from self._searches.instead(preemptor, preemption.lifted, searches=searches)
+        finally:
+            preemption.seeks = False
+        has = any(self._have_devices(preemption))
+        if has or preemption.given_up or preemption.preemptor is not preemptor:
+            return  # it has ended meanwhile, or is looked after once more as it is now
+        if chosen is None:
             self._give_up(preemption)
+        else:
+            self._drop(preemption)
+            self._start(preemptor, chosen, preemption.tries, preemption.all_evicted(self._snapshot.pods))
 
     def _end_served(self, preemption: Preemption) -> None:
         self._drop(preemption)

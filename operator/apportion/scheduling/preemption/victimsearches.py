@@ -4,8 +4,9 @@ In: those that waited in a pass, what is under way. Out: chosen victims, or that
 its longest time, and the next one goes on where it stopped, so that others wait for no search.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import structlog
 
@@ -61,6 +62,8 @@ class VictimSearches:
         self._began = -_PAUSE
         self._steps: Iterator[None] | None = None
         """What goes on in the next pass."""
+        self._ahead: deque[Iterator[None]] = deque()
+        """What is done before a turn begins."""
         self._spent = 0.0
         """Seconds that the present turn had taken when it went on last."""
         self._resumed = 0.0
@@ -69,7 +72,7 @@ class VictimSearches:
     @property
     def go_on(self) -> bool:
         """Whether the next pass goes on with a search."""
-        return self._steps is not None
+        return self._steps is not None or bool(self._ahead)
 
     @property
     def _taken(self) -> float:
@@ -79,6 +82,11 @@ class VictimSearches:
     def abandon(self) -> None:
         """Search no more."""
         self._steps = None
+        self._ahead.clear()
+
+    def do_first(self, steps: Iterator[None]) -> None:
+        """Do these steps, of a search that `instead` makes, before another turn begins."""
+        self._ahead.append(steps)
 
     def turn(
         self,
@@ -92,6 +100,8 @@ class VictimSearches:
         `active`: those for which a preemption is under way. `longest`: seconds of a pass.
         """
         now = self._clock()
+        if self._steps is None and self._ahead:
+            self._spent, self._steps = 0.0, self._ahead.popleft()
         if self._steps is None and now - self._began >= _PAUSE and self._preemptors.exist():
             self._began, self._spent = now, 0.0
             self._steps = self._for_first(demands, groups, active)
@@ -106,11 +116,15 @@ class VictimSearches:
                 self._resumed = self._clock()
         self._steps = None
 
-    def instead(self, preemptor: Preemptor) -> Generator[None, None, Chosen | None]:
-        """Return other victims for one some of whose victims stay; None: there are none."""
+    def instead(
+        self, preemptor: Preemptor, lifted: Callable[[], AbstractContextManager[None]], *, searches: bool
+    ) -> Generator[None, None, Chosen | None]:
+        """Return other victims for one some of whose victims stay; None: there are none. `lifted`: within it nothing is kept for it. `searches`: else it was searched for often enough, and it rests."""
+        if not searches:
+            self._preemptors.found_none(preemptor, self._preemptors.begun(), 0.0, evicts=True)
+            return None
         found = yield from self._search.claims()
-        with self._promised.counted():
-            chosen = yield from self._one(preemptor, found, None, evicts=True)
+        chosen = yield from self._one(preemptor, found, None, evicts=True, lifted=lifted)
         return chosen if isinstance(chosen, Chosen) else None
 
     def claims(self) -> Generator[None, None, ClaimsByNode]:
@@ -188,7 +202,13 @@ class VictimSearches:
         return True
 
     def _one(
-        self, preemptor: Preemptor, found: ClaimsByNode, only: frozenset[str] | None, *, evicts: bool
+        self,
+        preemptor: Preemptor,
+        found: ClaimsByNode,
+        only: frozenset[str] | None,
+        *,
+        evicts: bool,
+        lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Generator[None, None, Chosen | Counter[str] | None]:
         """Search for one, as `VictimSearch.search` does; where there are no victims on any node it rests."""
         begun, seconds = self._preemptors.begun(), 0.0
@@ -199,7 +219,8 @@ class VictimSearches:
         while searching:
             began = self._clock()
             try:
-                next(steps)
+                with lifted():
+                    next(steps)
             except StopIteration as end:
                 chosen, searching = end.value, False
             except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
