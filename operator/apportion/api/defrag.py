@@ -15,12 +15,16 @@ MOST_RESTARTS = 64
 """Pods that one plan may restart: what is being carried out is written down whole, and an object has to stay small."""
 
 MOST_DEVICES = 64
-"""Devices that one pod has, and that are to be free, as a status shows them."""
+"""Devices that one pod has, as a status shows them."""
+
+MOST_FREED = 256
+"""Cards that are to be free, or devices of a claim: all of them are kept from others until the end."""
 
 Selectors = Annotated[tuple[DeviceSelector, ...], listed("atomic", most=8)]
 DeviceText = Annotated[str, Field(max_length=384)]
 """A device as driver/pool/name."""
 Devices = Annotated[tuple[DeviceText, ...], listed("atomic", most=MOST_DEVICES)]
+Freed = Annotated[tuple[DeviceText, ...], listed("atomic", most=MOST_FREED)]
 PodText = Annotated[str, Field(max_length=320)]
 """A pod as namespace/name."""
 Uid = Annotated[str, Field(max_length=64)]
@@ -40,7 +44,7 @@ class WholeCards(Model):
     """The DeviceClass that selects such a card as a whole (gpu.apportion.dev)."""
     selectors: Selectors = ()
     """CEL expressions that the whole card has to match, too, as in a ResourceClaim's request."""
-    count: Annotated[int, Field(ge=1, le=256)] = 1
+    count: Annotated[int, Field(ge=1, le=MOST_FREED)] = 1
     """How many more of them are to be free than now; as many as can be, if not all."""
 
 
@@ -96,7 +100,7 @@ class DefragPolicySpec(Model):
     """How long a window is open. No move begins after it has closed; one that has begun is ended."""
     cooldown: Duration = duration.default("1h")
     """How long no pod is evicted for this policy after it was the last time."""
-    threshold: Annotated[int, Field(ge=1, le=256)] = 1
+    threshold: Annotated[int, Field(ge=1, le=MOST_FREED)] = 1
     """A plan for whole cards that frees fewer of them is not carried out."""
     max_restarts: Annotated[int, Field(ge=1, le=MOST_RESTARTS)] = 8
     """A plan restarts at most so many pods."""
@@ -145,7 +149,7 @@ class DefragPlan(Model):
     """The moves, in an order in which each finds its new place free."""
     restarts: Annotated[int, Field(ge=0)] = 0
     """How many pods it restarts."""
-    freed: Devices = ()
+    freed: Freed = ()
     """The cards that would be free and are not now, each by the device that takes all of it; for roomFor the devices that a claim would find."""
     proven: bool = False
     """Whether it was tried that no plan restarts fewer pods."""
@@ -183,7 +187,7 @@ class Campaign(Model):
     """When it began."""
     closes: datetime
     """When its window closes: no move begins later."""
-    freed: Devices = ()
+    freed: Freed = ()
     """What is to be free in the end, and is kept from others until then."""
     moves: Annotated[tuple[CampaignMove, ...], listed("atomic", most=MOST_RESTARTS)] = ()
     """The moves. All of their places are kept from others until the end."""

@@ -72,13 +72,14 @@ class HeldPlaces:
 
     def lost(self, found: Movables, move: CampaignMove) -> str:
         """Return why a pod need not go, as text for people: it would not get its new place, or who came since the plan was made uses what it would free; `found`: the pod with its claims."""
-        if not self._fits(found, move):
-            return f"the place on node {move.target.node} does not suit pod {move.pod} any more"
-        taken = self._taken()
+        with self._lifted():
+            if not self._fits(found, move):
+                return f"the place on node {move.target.node} does not suit pod {move.pod} any more"
+            taken = self._taken()
         return f"others use what {taken} needs, which would not be free after the moves" if taken else ""
 
     def _taken(self) -> DeviceId | None:
-        """Return a device that is to be free in the end and would not be if all moves that are left were made now; None: all would be."""
+        """Return a device that is to be free in the end and would not be if all moves that are left were made now; None: all would be. Places are lifted."""
         campaign, snapshot = self._campaign, self._snapshot
         moves = campaign.moves if campaign is not None else ()
         left = [each for each in moves if each.phase is not MovePhase.MOVED]
@@ -90,7 +91,7 @@ class HeldPlaces:
         ]
         coming = tuple(_HELD(device) for each in left for device in devices_of(each.target.devices))
         state = snapshot.state
-        with self._lifted(), Replay(state, {}) as replay:
+        with Replay(state, {}) as replay:
             state.release_all(key for key, _ in going)
             replay.keep(f"{KEY}/places", coming)
             try:
@@ -107,12 +108,12 @@ class HeldPlaces:
         return any((index := view.find(device)) is not None and view.open >> index & 1 for view in views)
 
     def _fits(self, found: Movables, move: CampaignMove) -> bool:
-        """Say whether the allocator would move a pod as planned now; `found`: the pod with its claims."""
+        """Say whether the allocator would move a pod as planned now; `found`: the pod with its claims. Places are lifted."""
         devices = devices_of(move.target.devices)
         [movable] = found.movables
         terms = terms_of(self._snapshot.managed.policy(found.claims[movable.key][0]))
         try:
-            with self._lifted(), Replay(self._snapshot.state, found.room) as replay:
+            with Replay(self._snapshot.state, found.room) as replay:
                 made = replay.move(movable, terms, nodes=[move.target.node], devices=devices)
         except BrokenInput:
             return False

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from apportion.allocator.defrag.moves import Move, Plan
 from apportion.api.defrag import (
-    MOST_DEVICES,
+    MOST_FREED,
     MOST_RESTARTS,
     Campaign,
     CampaignMove,
@@ -71,7 +71,7 @@ def freed_by(plan: Plan) -> tuple[str, ...]:
     """Return the devices that are free in the end: whole cards, or those that a demand would get."""
     served = plan.served.allocations if plan.served is not None else ()
     wanted = [result.device for each in served for result in each.results if not result.admin_access]
-    return tuple(str(device) for device in (*plan.cards, *wanted)[:MOST_DEVICES])
+    return tuple(str(device) for device in (*plan.cards, *wanted)[:MOST_FREED])
 
 
 def held_by(campaign: Campaign) -> tuple[DeviceResult, ...]:
