@@ -225,7 +225,7 @@ class Cycle:
             self._writes.make(self._extended.templates())
             yield from self._optional.do("reports", self._reports.tell(len(demands), unservable))
             yield from self.decider.candidates.reading()
-            self.preemptions.begin(demands)
+            yield from self.preemptions.begin(demands)
             self.places.begin(demands)
             yield None
 

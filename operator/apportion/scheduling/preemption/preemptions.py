@@ -99,7 +99,7 @@ class Preemptions:
     @property
     def go_on(self) -> bool:
         """Whether the next pass should begin at once, to go on with a search."""
-        return self._searches.go_on
+        return self._searches.go_on or self._serving.go_on
 
     async def end(self) -> None:
         """Give up all of it: this replica acts no more. An eviction that was asked for is waited for."""
@@ -110,11 +110,11 @@ class Preemptions:
         self._take_over.end()
         await self._evictions.answered()
 
-    def begin(self, demands: Iterable[WaitingDemand]) -> None:
-        """Start a pass: serve those whose devices are free by now, before the queue; `demands`: all that wait."""
+    def begin(self, demands: Iterable[WaitingDemand]) -> Iterator[None]:
+        """Start a pass: serve those whose devices are free by now, before the queue; `demands`: all that wait. Yields where others may run."""
         self._follow(demands)
         if self._active:
-            self._serve_first(self._decider.candidates.capacity())
+            yield from self._serve_first(self._decider.candidates.capacity())
 
     def take_over(self, waiting: Collection[Queued]) -> Iterator[None]:
         """Keep what ends already for those whom it would serve, see `TakeOver`; yields where others may run."""
@@ -155,18 +155,18 @@ class Preemptions:
         self._active[preemption.preemptor.key] = preemption
         taken.update(member.key for member in preemption.preemptor.members)
 
-    def _serve_first(self, capacity: HostCapacity) -> None:
+    def _serve_first(self, capacity: HostCapacity) -> Generator[None, None, None]:
         """Decide for those whose devices have become free."""
         managed = self._snapshot.managed
         self._serving.begin()
         for preemption in sorted(self._active.values(), key=lambda each: place_of(each.demand, managed)):
-            if self._serving.is_due(preemption) and not self._serves(preemption, capacity):
+            if self._serving.is_due(preemption) and not (yield from self._serves(preemption, capacity)):
                 self._give_up(preemption)
 
-    def _serves(self, preemption: Preemption, capacity: HostCapacity) -> bool:
+    def _serves(self, preemption: Preemption, capacity: HostCapacity) -> Generator[None, None, bool]:
         """Serve one if its devices are free; False: its scheduler refused the node, or deciding broke down."""
         try:
-            return self._serving.serve(preemption, capacity)
+            return (yield from self._serving.serve(preemption, capacity))
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("preemption.defect", claim=preemption.demand.claims[0].key)
             return False

@@ -4,12 +4,15 @@ In: preemptions, the capacity of nodes. Out: decisions, assumed and being writte
 all that it needs at once, wherever it is free, or nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from apportion.allocator.allocate import decide
+from apportion.allocator.allocate import catching_up, decide
 from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
+from apportion.allocator.terms import Terms
 from apportion.errors import BrokenInput
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecision import GroupDecision
@@ -23,6 +26,8 @@ from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _ELSEWHERE = 1.0
 """Seconds after which one is decided about though nothing changed on its node: quotas, and what rules nodes out, have changed, perhaps."""
+_LONGEST = 0.1
+"""Seconds of a pass for which nodes are searched for them; the next one goes on."""
 
 
 class Serving:
@@ -36,9 +41,14 @@ class Serving:
         self._snapshot = decider.snapshot
         self._is_begun = is_begun
         self._clock = clock
+        self._searched = 0.0
+        """Seconds for which nodes were searched in this pass."""
+        self.go_on = False
+        """Whether the next pass goes on with a search."""
 
     def begin(self) -> None:
         """Start a pass: look at what changed."""
+        self._searched, self.go_on = 0.0, False
         self._decider.reservations.nodes.follow()
 
     def is_due(self, preemption: Preemption) -> bool:
@@ -80,33 +90,78 @@ class Serving:
             for member in waiting
         )
 
-    def serve(self, preemption: Preemption, capacity: HostCapacity) -> bool:
-        """Serve one if its devices are free; says whether it can have been in vain: its scheduler refused the node."""
+    def serve(self, preemption: Preemption, capacity: HostCapacity) -> Generator[None, None, bool]:
+        """Serve one if its devices are free; says whether it can have been in vain: its scheduler refused the node. Yields while its node is searched."""
         if preemption.preemptor.group is not None:
             self._serve_group(preemption, capacity)
             return True
-        return self._serve_demand(preemption, capacity)
-
-    def _serve_demand(self, preemption: Preemption, capacity: HostCapacity) -> bool:
         # Asked as when victims were chosen: without alternatives that its guarantee does not cover.
-        demand, decider = replace(preemption.demand, asked=preemption.asked), self._decider
-        try:
-            decider.quotas.check(demand)
-        except OverLimit:
-            return True  # the walk through the queue says so
-        asked, nodes = decider.reservations.ask(demand, capacity), preemption.reservation.nodes
-        if isinstance(asked, str) or not nodes & (asked.nodes or frozenset()):
-            return not preemption.granted or isinstance(asked, str)
-        here = replace(asked, nodes=nodes)
+        demand = replace(preemption.demand, asked=preemption.asked)
         terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
         try:
-            with decider.reservations.lifted(demand), preemption.reservation.lifted():
-                found = decide(self._snapshot.state, here, terms, prefer=decider.candidates.idle)
-                if found is None:
+            here = self._here(preemption, demand, capacity)
+            if isinstance(here, Demand):
+                for _ in self._search(preemption, demand, here, terms):
+                    yield
+                    if preemption.given_up or not self._may_be_asked(preemption):
+                        preemption.looked = None
+                        break
+                if preemption.looked is None:
                     return True
-                decision = decider.admissible.of(demand, here, terms, found, None)
+                here = self._here(preemption, demand, capacity)
+            if isinstance(here, bool):
+                return here
+            return self._serve_demand(preemption, demand, here, terms, capacity)
         except (BrokenInput, OverLimit):
             return True  # the walk through the queue meets it again, and says so
+
+    def _here(self, preemption: Preemption, demand: WaitingDemand, capacity: HostCapacity) -> Demand | bool:
+        """Return what to ask about the nodes where devices are kept; or, where these do not suit it, whether it can have been in vain. Raises OverLimit."""
+        self._decider.quotas.check(demand)
+        asked, nodes = self._decider.reservations.ask(demand, capacity), preemption.reservation.nodes
+        if isinstance(asked, str) or not nodes & (asked.nodes or frozenset()):
+            return not preemption.granted or isinstance(asked, str)
+        return replace(asked, nodes=nodes)
+
+    def _search(
+        self, preemption: Preemption, demand: WaitingDemand, here: Demand, terms: Terms
+    ) -> Iterator[None]:
+        """Search these nodes in steps, and yield after each; where that takes too long for a pass it is to be looked at in the next one. Raises BrokenInput."""
+        left, prefer = len(here.nodes or ()), self._decider.candidates.idle
+        while left:
+            if self._searched >= _LONGEST:
+                preemption.looked, self.go_on = None, True
+                return
+            began = self._clock()
+            with self._lifted(preemption, demand):
+                # Nothing is lifted between two steps: each begins anew with what was kept of those before.
+                is_paused = next(catching_up(self._snapshot.state, here, terms, prefer=prefer), None)
+            self._searched += self._clock() - began
+            if is_paused is None:
+                return
+            left -= not is_paused
+            yield
+
+    @contextmanager
+    def _lifted(self, preemption: Preemption, demand: WaitingDemand) -> Iterator[None]:
+        """Let one be asked about what is kept for it."""
+        with self._decider.reservations.lifted(demand), preemption.reservation.lifted():
+            yield
+
+    def _serve_demand(
+        self,
+        preemption: Preemption,
+        demand: WaitingDemand,
+        here: Demand,
+        terms: Terms,
+        capacity: HostCapacity,
+    ) -> bool:
+        decider = self._decider
+        with self._lifted(preemption, demand):
+            found = decide(self._snapshot.state, here, terms, prefer=decider.candidates.idle)
+            if found is None:
+                return True
+            decision = decider.admissible.of(demand, here, terms, found, None)
         self._keep(preemption, (demand, decision))
         decider.learn(demand, decision)
         decider.grant(demand, decision, capacity)
