@@ -41,6 +41,8 @@ from apportion.scheduling.preemption.evictions import Evicting
 _log = structlog.get_logger()
 _LOOK = 1.0
 """Seconds between two looks at all policies."""
+_REST = 20.0
+"""Seconds for which a policy is left alone whose status could not be written: a plan that is made anew takes seconds of computation."""
 _SLICE, _PAUSE = 0.02, 0.005
 """Seconds of work on the event loop, and what others get in between."""
 
@@ -70,6 +72,8 @@ class DefragPolicies:
         self._now = now
         self._clock = clock
         self._programs = Programs()
+        self._left_alone: dict[str, float] = {}
+        """Until when nobody looks at policies (UIDs)."""
         self.campaigns = Campaigns(
             snapshot,
             places,
@@ -101,7 +105,8 @@ class DefragPolicies:
         """Look once at all policies; what is wrong with one keeps no other."""
         self.campaigns.resume()
         for policy in sorted(self._snapshot.defrags.values(), key=lambda each: each.metadata.name):
-            if policy.metadata.uid in self._snapshot.broken:
+            uid, now = policy.metadata.uid, self._clock()
+            if uid in self._snapshot.broken or now < self._left_alone.get(uid, now):
                 continue
             try:
                 await self._follow(policy)
@@ -112,8 +117,16 @@ class DefragPolicies:
                 _log.debug("defrag.overtaken", policy=policy.metadata.name, error=str(error))
             except ApiError as error:
                 _log.warning("defrag.write_failed", policy=policy.metadata.name, error=str(error))
+                self._leave_alone(uid)
             except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
                 _log.exception("defrag.defect", policy=policy.metadata.name)
+                self._leave_alone(uid)
+
+    def _leave_alone(self, uid: str) -> None:
+        """Look at a policy (UID) no more for a while."""
+        now = self._clock()
+        self._left_alone = {each: until for each, until in self._left_alone.items() if until > now}
+        self._left_alone[uid] = now + _REST
 
     async def _follow(self, policy: DefragPolicy) -> None:
         now = self._now()
