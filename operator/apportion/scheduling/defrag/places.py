@@ -136,9 +136,14 @@ class HeldPlaces:
         if move is None:
             return
         waiting = [each for each in demands if len(each.pods) == 1 and _comes_instead(each.pods[0], move)]
-        if not waiting or any(self.placed(move, place) for place in (move.target, move.source)):
+        placed = [self.placed(move, place) for place in (move.target, move.source)]
+        served = {pod.uid for pod in placed if pod is not None}
+        # One that waits though it has a place: the write for another of its claims failed.
+        if not waiting or served - {each.pods[0].uid for each in waiting}:
             return
-        successor = max(waiting, key=lambda each: (each.pods[0].created, each.key))
+        successor = max(
+            waiting, key=lambda each: (each.pods[0].uid in served, each.pods[0].created, each.key)
+        )
         if not self._is_evaluated(successor) and not self._is_awaited(successor):
             return  # the queue's walk says why it gets nothing
         # Also where it is still to be evaluated: that may end before the walk reaches it.
