@@ -45,9 +45,10 @@ class LastDemands:
 
     def plan(self, turns: Turns, capacity: HostCapacity) -> Generator[None, None, float]:
         """Plan for the last, once they are; yields while nodes are searched. Returns how many seconds that took, 0 if there was nothing to plan."""
+        epoch = self._decider.refusals.epoch
         last = yield from turns.last(MOST_TOGETHER, partial(self._is_refused, capacity))
         if last:
-            self._epoch = self._decider.refusals.epoch
+            self._epoch = epoch
             began = self._clock()
             yield from self._plan(last, capacity)
             self._planned_at = self._snapshot.state.moment
@@ -90,8 +91,7 @@ class LastDemands:
             unplaced(demand, self._snapshot) for demand in last if demand.key not in large
         )
         # What is counted anew for each of them would be in one step.
-        if not (yield from decider.candidates.ahead(pods)) or self._epoch != decider.refusals.epoch:
-            # What came free meanwhile goes to whose turn it is now.
+        if not (yield from decider.candidates.ahead(pods)) or self._came_free():
             decider.planner.begin()
             return
         current = [demand for demand in last if is_current(demand, self._snapshot)]
@@ -101,6 +101,10 @@ class LastDemands:
             decider.planner.begin()
             return
         refused = yield from self._refused_shapes.among(current, capacity)
+        if self._came_free():
+            decider.planner.begin()
+            return
+        current = [demand for demand in current if is_current(demand, self._snapshot)]
         apart = self._refused_shapes.apart(refused)
         shut = {
             each.key for each in current if each.key not in refused and decider.is_shut(decider.shape(each))
@@ -112,3 +116,10 @@ class LastDemands:
             partial(self._quotas.allows, current),
             late=apart.union(shut, large, self._quotas.beyond(current, decider.rests)),
         )
+
+    def _came_free(self) -> bool:
+        """Say whether something happened since they were taken out that may let in those that were refused meanwhile: it goes to whose turn it is now."""
+        if self._epoch == self._decider.refusals.epoch:
+            return False
+        self._decider.refusals.reopen()
+        return True

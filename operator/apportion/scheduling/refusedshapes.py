@@ -26,10 +26,10 @@ class RefusedShapes:
     def among(
         self, demands: Sequence[WaitingDemand], capacity: HostCapacity
     ) -> Generator[None, None, frozenset[str]]:
-        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about. Yields while nodes are searched.
+        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about. Yields before each, and while nodes are searched.
 
-        Those for whom devices are reserved count among others of their shape: they may get what is reserved all the same. Why a shape is
-        refused is asked where one of the demands has not been told.
+        What comes free meanwhile may let them in: the answer is then over. Those for whom devices are reserved count among others of their shape:
+        they may get what is reserved all the same. Why a shape is refused is asked where one of the demands has not been told.
         """
         shapes = [self._decider.alike(demand) for demand in demands]
         asked_about: set[Shape] = set()
@@ -44,6 +44,7 @@ class RefusedShapes:
             if not self._refusals.was_refused(demand.key) or self._decider.rests(demand.key):
                 continue
             asked_about.add(shape)
+            yield
             refusal = yield from self._refusal(demand, shape, capacity, explains=shape in unexplained)
             if refusal is not None and shape in unexplained:
                 self._refusals.refuse_shape(shape, refusal, named=False)
@@ -71,13 +72,14 @@ class RefusedShapes:
     def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> Generator[None, None, bool]:
         """Say whether a demand that was refused would be refused for its shape now, too; then it is, and its shape with it.
 
-        Where it could be served, or its Event is due, nothing changes: it has to be decided. Yields while nodes are searched.
+        Where it could be served, or its Event is due, nothing changes: it has to be decided. Yields before it is asked about, and while nodes are searched.
         """
         shape = self._decider.shape(demand)
         if self._refusals.is_refused_shape(shape):
             return True
         if not self._refusals.is_explained(demand, shape):
             return False
+        yield
         if (yield from self._refusal(demand, shape, capacity, explains=False)) is None:
             return False
         self._refusals.refuse_with_shape(demand, shape)
