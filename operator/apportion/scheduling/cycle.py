@@ -141,7 +141,7 @@ class Cycle:
             snapshot, clock, over=self.quotas.over, is_evaluated=is_evaluated, lifted=lifted
         )
         HopelessDemands(decider, clock, is_evaluated, lifted, debouncer.wake)
-        self._number, self._optional = 0, OptionalSteps(clock)
+        self._number, self._is_walked, self._optional = 0, True, OptionalSteps(clock)
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
@@ -230,13 +230,13 @@ class Cycle:
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
-            news = self._waiting.news()
+            news, self._is_walked = self._waiting.news(anew=not self._is_walked), False
             self._autoscaling.follow(*news)
             for work in self._queue.walk(self._number, *news, longest=longest, evaluates=evaluates):
                 yield work
                 if self._snapshot.deallocations:
                     yield from self._take_backs.note()
-            stopped = self.decider.searches.stopped
+            stopped, self._is_walked = self.decider.searches.stopped, True
             # Not while a group is being decided: what it holds is its own, and looks like others'.
             if not self._groups.busy:
                 yield from self.decider.candidates.reading()

@@ -81,6 +81,8 @@ class Refusals:
         self._alike: dict[tuple[str, int, object], AlikeDemands] = {}
         self._single: dict[str, Row] = {}
         """All other demands, by key."""
+        self._queue = AlikeDemands(None)
+        """The same, in order."""
         self._volumes = -1
         """How far the changes of volumes were read."""
         self._refused_now: set[object] = set()
@@ -90,12 +92,16 @@ class Refusals:
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> Iterator[None]:
         """Note the demands that went or changed (by key), and those of no single group that came or changed; yields where others may run."""
+        pace, managed = Pace(), self._snapshot.managed
         for key in gone:
+            if pace.rests():
+                yield
             self._uncover(key)
-            self._single.pop(key, None)
-        managed = self._snapshot.managed
+            self._drop(key)
         for demand in came:
-            self._single[demand.key] = place_of(demand, managed), demand
+            if pace.rests():
+                yield
+            self._put((place_of(demand, managed), demand))
         yield from self._doubt_volumes()
 
     def _doubt_volumes(self) -> Iterator[None]:
@@ -116,7 +122,7 @@ class Refusals:
                     named = (pod.volumes for pod in row[1].pods)
                     if changed is None or not all(map(names[namespace].isdisjoint, named)):
                         self._uncover(row[1].key)
-                        self._single[row[1].key] = row
+                        self._put(row)
         # Who ends in between has to look at all of them once more.
         self._volumes = end
 
@@ -143,9 +149,9 @@ class Refusals:
         for key in tuple(islice(old, MOST_RENEWED)):
             row = self._uncover(key)
             if row is not None:
-                self._single[key] = row
+                self._put(row)
         alike = [tuple(each.demands) for each in self._alike.values()]
-        return [demand for _, demand in sorted(self._single.values())], alike
+        return [*self._queue.demands], alike
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
@@ -208,15 +214,27 @@ class Refusals:
         if row is None:
             return  # it was never followed: a pass over other demands
         if shape is None:
-            self._single[key] = row
+            self._put(row)
             return
         if costly or self.of_shape(shape) is not None:
             self._refused_now.add(shape)
         own = demand.claims[0].namespace, demand.priority, shape
         alike = self._alike.setdefault(own, AlikeDemands(shape))
-        self._single.pop(key, None)
+        self._drop(key)
         alike.add(row)
         self._refused[key] = _Refused(row, alike, self._clock())
+
+    def _put(self, row: Row) -> None:
+        """Let a demand be looked at by itself, in its place."""
+        self._drop(row[1].key)
+        self._single[row[1].key] = row
+        self._queue.add(row)
+
+    def _drop(self, key: str) -> None:
+        """Forget a demand that was to be looked at by itself."""
+        row = self._single.pop(key, None)
+        if row is not None:
+            self._queue.remove(row)
 
     def _uncover(self, key: str) -> Row | None:
         """Let a demand be looked at by itself; returns None if it was already."""

@@ -63,6 +63,8 @@ class WaitingQueue:
         self._gone: dict[str, None] = {}
         self._came: dict[str, WaitingDemand] = {}
         """By key, since `news` was last asked for."""
+        self._given = self._gone, self._came
+        """What it returned then."""
         self._flawed: dict[str, _Found] = {}
         """Those with something that cannot be served, by one of their claims (UID)."""
         self._queue: tuple[list[WaitingDemand], list[Unservable]] = [], []
@@ -117,14 +119,23 @@ class WaitingQueue:
         self._unfinished = False
         return self._queue
 
-    def news(self) -> tuple[Collection[str], Collection[WaitingDemand]]:
-        """Return the keys of demands that went or changed, and the demands that came or changed, since the former call."""
-        news = self._gone.keys(), self._came.values()
+    def news(self, *, anew: bool = False) -> tuple[Collection[str], Collection[WaitingDemand]]:
+        """Return the keys of demands that went or changed, and the demands that came or changed, since the former call.
+
+        `anew`: with those of that call, which nobody has looked at to the end; all of them count as changed.
+        """
+        if anew:
+            gone, came = self._given
+            left = {key: demand for key, demand in came.items() if key not in self._gone}
+            self._gone, self._came = {**gone, **dict.fromkeys(came), **self._gone}, {**left, **self._came}
+        self._given = self._gone, self._came
         self._gone, self._came = {}, {}
-        return news
+        return self._given[0].keys(), self._given[1].values()
 
     def _drop(self, name: tuple[str, str], pace: Pace) -> Iterator[None]:
         """Forget what depends on a claim of this name, and note the claims to look at."""
+        if pace.rests():
+            yield
         for found in tuple(self._by_name.get(name, {}).values()):
             for uid in found.claims:
                 if pace.rests():

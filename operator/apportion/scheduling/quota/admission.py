@@ -69,7 +69,7 @@ class Admission:
             self.others.pop(key, None)
             self._parts.forget(key)
         self.waiting.update((demand.key, demand) for demand in came)
-        self.claimants.follow(gone, came)
+        yield from self.claimants.follow(gone, came)
         yield from self.claimants.look()
         self.dues.begin()
         yield from self.charging.steps()

@@ -43,12 +43,17 @@ class Claimants:
         self._answered: tuple[int, int, bool] = (-1, -1, False)
         """By what they were answered: as of the use of all quotas."""
 
-    def follow(self, gone: Iterable[str], came: Collection[WaitingDemand]) -> None:
-        """Note the demands that went or changed (by key), and those that came or changed. Starts a pass."""
+    def follow(self, gone: Iterable[str], came: Collection[WaitingDemand]) -> Iterator[None]:
+        """Note the demands that went or changed (by key), and those that came or changed; yields where others may run. Starts a pass."""
         self._answers.clear()
+        pace = Pace()
         for key in gone:
+            if pace.rests():
+                yield
             self._remove(key)
         for demand in came:
+            if pace.rests():
+                yield
             self._remove(demand.key)
             if not demand.members:
                 self._put(demand.key, (demand,))
