@@ -97,7 +97,8 @@ def catching_up(
             yield is_paused
             choice = now()
     # What changes meanwhile adds searches: the rest is for `decide`.
-    left = len(state.names())
+    # Some that were estimated before may be searched once more.
+    left = 2 * len(state.names())
     while left and choice.advance():
         left -= not choice.paused
         yield choice.paused

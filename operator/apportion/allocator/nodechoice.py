@@ -21,7 +21,6 @@ from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, CUT_SHORT, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
 from apportion.allocator.search.searchbudget import SearchBudget
-from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 
 MANY_SHORT = 4
 """Where one of so many nodes is short of cpu or memory, a new request gets a ranking with both; else a request that comes again."""
@@ -35,8 +34,6 @@ MANY_BARRED = 8
 class NodeChoice(NodeSteps):
     """One call of `allocate`, with the outcomes that only this demand has."""
 
-    learned: LeastFragmentation | None
-    """The scorer that prices what a choice strands for lack of cpu or memory; None: devices alone decide."""
     special: dict[str, Outcome] = field(default_factory=dict)
     """Outcomes of nodes where this demand prefers or excludes devices, which `begun` searches; the ranking does not keep these."""
 
@@ -77,14 +74,6 @@ class NodeChoice(NodeSteps):
             for name in (known if allowed is None else allowed)
             if name in known and isinstance(self.ranking.outcome(name), Solved)
         )
-
-    def _comparison(self) -> HostComparison | None:
-        """Return the comparison of nodes that are short of cpu or memory; None where devices alone decide."""
-        if self.demand.host is None or self.learned is None:
-            return None
-        stranding, scarcity = self.learned.stranding, self.learned.scarcity
-        found = HostComparison(self.state, self.named.query, self.demand.host, stranding, scarcity)
-        return found if found.nodes else None
 
     def _best_ranked(self) -> tuple[str, Solved] | None:
         """Search the best node while it is only estimated; return the first searched one that leads."""

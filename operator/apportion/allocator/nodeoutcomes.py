@@ -156,9 +156,12 @@ class NodeOutcomes:
         ranking = self.ranking
         if not self.reuse:
             return self.solve(name)
-        if not ranking.shared:
-            current = ranking.current(name) if isinstance(ranking, RankedNodes) else None
-            return current if current is not None and has_picks(current) else self.solve(name)
+        if isinstance(ranking, RankedNodes):
+            current = ranking.current(name)
+            if current is None or not has_picks(current):
+                current = self.by_node(searched=True)(name)
+                ranking.learn(name, current)
+            return current
         node_state = self.node_states.of(name)
         found = ranking.known(ranking.searched.get(node_state))
         if found is None:

@@ -4,13 +4,16 @@ In: the outcomes of nodes. Out: one more of them is known.
 """
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.nodeoutcomes import FEW_NODES, NodeOutcomes
 from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.search.outcome import Solved
 from apportion.allocator.search.searchbudget import Paused
+from apportion.allocator.strategies.leastfragmentation import LeastFragmentation
 from apportion.dra.device import DeviceId
 
 
@@ -18,6 +21,8 @@ from apportion.dra.device import DeviceId
 class NodeSteps(NodeOutcomes):
     """Outcomes of nodes that are searched before a decision asks for them."""
 
+    learned: LeastFragmentation | None
+    """The scorer that prices what a choice strands for lack of cpu or memory; None: devices alone decide."""
     paused: bool = field(default=False, kw_only=True)
     """Whether the last search that was asked for goes on."""
 
@@ -32,7 +37,14 @@ class NodeSteps(NodeOutcomes):
         few = nodes is not None and len(nodes) <= FEW_NODES and ranking.is_new
         names = sorted(self.names() - self.own_by_node().keys()) if few else None
         if isinstance(ranking, RankedNodes):
-            return ranking.advance(self.by_node(searched=few), names)
+            short, plain, whole = (
+                self.short_of_host(),
+                self.by_node(searched=few),
+                self.by_node(searched=True),
+            )
+            # What is stranded there is compared by picks.
+            answer = (lambda name: (whole if name in short else plain)(name)) if short else plain
+            return ranking.advance(answer, names) or (names is None and ranking.improve(whole, short))
         if isinstance(ranking, RankedStates) and names is None:
             return ranking.advance(self.by_state())
         for name in names or ():
@@ -40,6 +52,19 @@ class NodeSteps(NodeOutcomes):
                 self.searched(name)
                 return True
         return False
+
+    def short_of_host(self) -> AbstractSet[str]:
+        """Return the nodes that are short of cpu or memory, where that is compared."""
+        comparison = self._comparison()
+        return comparison.nodes if comparison is not None else frozenset()
+
+    def _comparison(self) -> HostComparison | None:
+        """Return the comparison of nodes that are short of cpu or memory; None where devices alone decide."""
+        if self.demand.host is None or self.learned is None:
+            return None
+        stranding, scarcity = self.learned.stranding, self.learned.scarcity
+        found = HostComparison(self.state, self.named.query, self.demand.host, stranding, scarcity)
+        return found if found.nodes else None
 
     def _advance_in_order(self) -> bool:
         """Do the same where the first node that can serve is chosen: none behind it is searched."""

@@ -3,7 +3,7 @@
 In: the state's log of changed nodes. Out: the best node.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -35,6 +35,8 @@ class RankedNodes(Ranking):
         """Nodes whose search was cut short."""
         self._behind: dict[str, None] = {}
         """Nodes whose outcomes were dropped, and are to be renewed."""
+        self._estimated: dict[str, None] = {}
+        """Nodes whose outcome is an estimate."""
         self._versions: dict[str, object] = {}
         """One object for each node until it changes."""
         self._has_caught_up = False
@@ -56,6 +58,14 @@ class RankedNodes(Ranking):
                 return True
         return False
 
+    def improve(self, answer: Answer, names: Container[str]) -> bool:
+        """Replace the estimate of one of these nodes by its searched outcome; False: none of them has one."""
+        self._read_log()
+        name = next((name for name in self._estimated if name in names), None)
+        if name is not None:
+            self.learn(name, answer(name))
+        return name is not None
+
     def catch_up(self, answer: Answer) -> None:
         """Drop the outcomes of the nodes that changed; renew them where the scorer compares nodes."""
         self._read_log()
@@ -75,12 +85,14 @@ class RankedNodes(Ranking):
         self._cursor, changed = self._log.since(self._cursor)
         if changed is None:
             self._outcomes.clear()
+            self._estimated.clear()
             self._stamps.clear()
             self._heaps.clear()
             self._versions.clear()
             changed = dict.fromkeys(self._log.names())
         for name in changed:
             self._outcomes.pop(name, None)
+            self._estimated.pop(name, None)
             self._stamps.pop(name, None)
             self._versions.pop(name, None)
             self._behind[name] = None
@@ -89,6 +101,7 @@ class RankedNodes(Ranking):
         """Keep the outcome of a node."""
         self._outcomes[name] = outcome
         self._behind.pop(name, None)
+        self._estimated.pop(name, None)
         if outcome is CUT_SHORT:
             self._cut_short[name] = None
         elif self._cut_short:
@@ -97,6 +110,8 @@ class RankedNodes(Ranking):
             self._stamps.pop(name, None)
             self.ordinary &= outcome is NOTHING
         else:
+            if not outcome.has_picks:
+                self._estimated[name] = None
             self._stamp = self._stamps[name] = stamp = self._stamp + 1
             heap = self._heaps.setdefault(outcome.contention, [])
             heappush(heap, (outcome.ranks, outcome.score, name, stamp, outcome))
