@@ -51,24 +51,13 @@ class Attempts:
         """How long plans in steps took since somebody set this to 0, without what others did meanwhile."""
 
     def in_steps(
-        self, head: Head, only: frozenset[str] | None, lifted: Lifted
+        self, head: Head, only: frozenset[str] | None, lifted: Lifted, known: Decision | None = None
     ) -> Generator[None, None, ReservationPlan | None]:
-        """Return a plan, on the nodes of `only` or on any; None: there is none. Yields between two attempts."""
-        found = yield from self._in_steps(head, only, lifted)
+        """Return a plan, on the nodes of `only` or on any; None: there is none. Yields between two attempts. `known`: for the first one, as `plan` has it."""
+        found = yield from self._in_steps(head, only, lifted, known)
         other = self._otherwise(head, found)
         if other is not None:
             found = yield from self._in_steps(other, only, lifted)
-            return found if self._otherwise(other, found) is None else None
-        return found
-
-    def at_once(
-        self, head: Head, only: frozenset[str], known: Decision | None, lifted: Lifted
-    ) -> ReservationPlan | None:
-        """Return a plan on a few nodes; `known`: as `plan` has it."""
-        found = self._attempt(head, only, known, lifted, None)
-        other = self._otherwise(head, found)
-        if other is not None:
-            found = self._attempt(other, only, None, lifted, None)
             return found if self._otherwise(other, found) is None else None
         return found
 
@@ -84,15 +73,15 @@ class Attempts:
         return None
 
     def _in_steps(
-        self, head: Head, only: frozenset[str] | None, lifted: Lifted
+        self, head: Head, only: frozenset[str] | None, lifted: Lifted, known: Decision | None = None
     ) -> Generator[None, None, ReservationPlan | None]:
         answers, seen = NodeAnswers(), self._nodes.others_end
         while True:
             began = self._clock()
             try:
-                return self._attempt(head, only, None, lifted, answers)
+                return self._attempt(head, only, known, lifted, answers)
             except Unfinished:
-                pass
+                known = None  # others may change what it is about
             finally:
                 self.seconds += self._clock() - began
             yield
@@ -106,7 +95,7 @@ class Attempts:
         only: frozenset[str] | None,
         known: Decision | None,
         lifted: Lifted,
-        answers: NodeAnswers | None,
+        answers: NodeAnswers,
     ) -> ReservationPlan | None:
         with self._nodes.put_back(), lifted():
             try:

@@ -70,7 +70,7 @@ class Reservations(ReservedDevices):
         groups: Iterable[WaitingGroup],
         skips: Callable[[str], bool],
     ) -> Iterator[None]:
-        """Start a pass: end the reservations of demands that wait no more, and plan anew where nodes changed. Yields after each plan.
+        """Start a pass: end the reservations of demands that wait no more, and plan anew where nodes changed. Yields after each plan, and where one takes long.
 
         `gone`: demands that went or changed (by key). `came`: those that came or changed. `groups`: those that wait, but for
         those that `skips` names (by `namespace/name`).
@@ -100,7 +100,7 @@ class Reservations(ReservedDevices):
             changed = is_over or touched is None or touched & each.plan.nodes
             each.changed = self._clock() if changed else each.changed
             if changed or each.unsettled is not None or self._left_of(each.head) != each.asked:
-                self._plan_on_its_nodes(key, each)
+                yield from self._plan_on_its_nodes(key, each)
                 yield
 
     def has_place(self, head: Head) -> bool:
@@ -207,15 +207,15 @@ class Reservations(ReservedDevices):
         self._put(made, found)
         return [head]
 
-    def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> None:
+    def _plan_on_its_nodes(self, key: str, reservation: Reservation) -> Iterator[None]:
         head, former = self._left_of(reservation.head), reservation.plan
         reservation.asked = head
         now = basis(former, head, self._candidates, self._snapshot) if self.reuse else None
         known = former.places[0].decision if now is not None and now == reservation.basis else None
-        make = partial(self._attempts.at_once, head, former.nodes, known)
-        found = make(self._without(head, ()))
+        make = partial(self._attempts.in_steps, head, former.nodes, known=known)
+        found = yield from make(self._without(head, ()))
         if found is None and (below := self._below(head)):
-            found = make(self._without(head, below))
+            found = yield from make(self._without(head, below))
         if found is None:
             self._keep_or_drop(key, reservation)
             return
