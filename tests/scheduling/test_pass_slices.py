@@ -1,12 +1,15 @@
 """A long pass is done in slices, between which others run; what they changed counts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
+from apportion.allocator.state import State
 from apportion.cluster.client import Client
+from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
+from apportion.scheduling.cycle import LONGEST
 from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.clock import Ticking
@@ -122,3 +125,29 @@ async def test_a_walk_that_ends_early_goes_on_where_it_stopped(silent: Client) -
 
     assert sorted(refused()[:MANY]) == sorted(set(refused()))
     assert world.wakes > MANY
+
+
+async def test_what_is_computed_in_advance_takes_no_longer_than_to_decide(
+    unanswered: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as nothing happened a pass went on with it; after a minute without a new one a replica gives its lease back."""
+    world = ObservedCluster(clock=Ticking())
+    debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
+    cycle, made = world.cycle(unanswered, debouncer=debouncer), 0
+
+    def computes(_: State, *, stops: Callable[[], bool]) -> Generator[None, None, bool]:
+        nonlocal made
+        while made < 1000:
+            made += 1
+            world.clock()
+            yield
+            if stops():
+                return True
+        return False
+
+    monkeypatch.setattr("apportion.scheduling.cycle.precompute", computes)
+    began = world.clock.now
+    assert [*cycle._pass(longest=LONGEST, evaluates=False)]
+    assert made > 1
+    assert world.clock.now - began < 2 * LONGEST
+    assert debouncer.awake  # the next pass goes on with it

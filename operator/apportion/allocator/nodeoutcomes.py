@@ -258,8 +258,8 @@ def _outcome(
 
 def precompute(
     state: State, *, many: int = MANY_CHANGES, stops: Callable[[], bool] = lambda: False
-) -> Generator[None, None, None]:
-    """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome.
+) -> Generator[None, None, bool]:
+    """While no pod waits, compute the outcomes of recently changed nodes in advance, and say whether some are left. Changes no outcome.
 
     Yields after each, and after each slice of a search that takes long; the next call does the rest where something changes meanwhile, or
     something else `stops` it.
@@ -267,7 +267,7 @@ def precompute(
     node_states, moment = state.settle(), state.moment
     end = node_states.log.end
     if end - state.precomputed_until < many:
-        return
+        return False
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:
@@ -278,6 +278,7 @@ def precompute(
             for _ in ranking.advancing(paused):
                 yield
                 if stops() or state.moment != moment or node_states.log.end != end:
-                    return
+                    return True
             ranking.catch_up(whole)
     state.precomputed_until = end
+    return False

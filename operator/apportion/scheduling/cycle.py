@@ -8,7 +8,7 @@ and forgotten when the write fails. A pass is done in slices, between which othe
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 import structlog
 
@@ -83,11 +83,8 @@ class Cycle:
         self._snapshot = snapshot
         self._writes = writes
         self._partitions = partitions
-        self._recorder = recorder
-        self._debouncer = debouncer
-        self._settings = settings
-        self._clock = clock
-        self._manager = manager
+        self._recorder, self._debouncer, self._settings = recorder, debouncer, settings
+        self._clock, self._manager = clock, manager
         self._exclusions = Exclusions(clock)
         still_prepared = StillPrepared(snapshot, clock)
         decider = Decider(
@@ -142,9 +139,8 @@ class Cycle:
         )
         HopelessDemands(decider, clock, is_evaluated, lifted, debouncer.wake)
         self._number, self._is_walked, self._optional = 0, True, OptionalSteps(clock)
-        self._extended = ExtendedResources(snapshot, clock)
+        self._extended, self._overlaps = ExtendedResources(snapshot, clock), Overlaps(snapshot)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
-        self._overlaps = Overlaps(snapshot)
         self._last = self._gathered = clock()
 
     @property
@@ -264,11 +260,15 @@ class Cycle:
             yield None
             within = (demand for demand in demands if demand.key not in self.quotas.over)
             yield from self._optional.do("tidying", self._tidying.tidy(within, self._gates.awaited.values()))
-            if not demands:
-                ahead = precompute(self._snapshot.state, stops=lambda: self._debouncer.awake)
-                yield from self._optional.do("ahead", ahead)
+            ahead = self._ahead(self._clock() + longest)
+            if not demands and (yield from self._optional.do("ahead", ahead)):
+                self._debouncer.wake()
         if self._queue.granted:
             _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
+
+    def _ahead(self, ends: float) -> Generator[None, None, bool]:
+        """Compute outcomes in advance until then, by the clock, or something happens; says whether some are left."""
+        return precompute(self._snapshot.state, stops=lambda: self._debouncer.awake or self._clock() >= ends)
 
     def _reached(
         self, demands: Iterable[WaitingDemand]
