@@ -28,8 +28,8 @@ class Asking:
     """What keeps its pods off nodes."""
     now: InProgress
     """What is being done for others."""
-    groups: RunningGroups | None = None
-    """The groups of pods that run, where all is read in one step; None: each node is read as it is then."""
+    groups: RunningGroups
+    """The groups of pods that run, each as it was when it was needed first."""
 
     def wanted(self, demand: WaitingDemand, snapshot: Snapshot) -> Resources:
         """Return what the pods of a demand want of a node."""

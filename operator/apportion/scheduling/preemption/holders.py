@@ -83,7 +83,7 @@ class Holders:
         return ClaimsByNode(found, frozenset(ending))
 
     def groups(self, now: InProgress) -> RunningGroups:
-        """Return the groups of pods that run, as they are in this step."""
+        """Return the groups of pods that run, each as it is when it is asked for first."""
         return RunningGroups(self._held, now.going)
 
     def read(
@@ -98,17 +98,16 @@ class Holders:
         now: InProgress,
         wanted: Iterable[str],
         obstacles: NodeObstacles,
-        running: RunningGroups | None,
+        running: RunningGroups,
     ) -> PossibleVictims:
         """Return the victims on a node as they are now, of those with these claims (UIDs).
 
         `wanted`: the resources that the demand's pods request; `obstacles`: the pods that keep them off the node; `rule` says who may go, `cooldown` who may not go now, and whose end nobody waits for;
-        `now`: what is being done for others; `running`: groups with that, where several nodes are read in one step.
+        `now`: what is being done for others; `running`: groups with that.
         """
         left_alone: Counter[str] = Counter()
         if node not in capacity.nodes:
             return PossibleVictims(NodeVictims(node, ()), {}, {}, {}, left_alone)
-        running = running if running is not None else self.groups(now)
         look = _Look(node, self._held, running, demand, rule, reclaim, cooldown, now.going)
         victims: list[Victim] = []
         holders: dict[str, Holder] = {}

@@ -32,7 +32,7 @@ class RunningGroup:
 
 
 class RunningGroups:
-    """Groups as they are in one step."""
+    """Groups, each read once."""
 
     def __init__(self, held: HeldClaims, going: Collection[str]) -> None:
         """`going`: pods (UIDs) that are being evicted, though the watch may not show it yet."""

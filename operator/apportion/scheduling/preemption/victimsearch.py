@@ -154,20 +154,22 @@ class VictimSearch:
         candidates = self._decider.candidates
         capacity = candidates.capacity()
         obstacles = Obstacles(preemptor.demand.pods, candidates.neighbours)
+        # Each is read once for all nodes; who is chosen is compared with them as they are then.
+        running = self._holders.groups(now)
         if preemptor.group is not None:
             group = asked_of(preemptor, self._decider, capacity, only)
             if group is None:
                 return None
             taken, others = looked_at(group, nodes, window, self._snapshot.state)
             rows = {name: found.claims[name] for name in taken} | {name: [] for name in others}
-            return Asking(preemptor, group, rows, obstacles, now)
+            return Asking(preemptor, group, rows, obstacles, now, running)
         if only is not None:
             nodes = only.intersection(nodes)
         asked = candidates.ask_with_victims(preemptor.demand, capacity, nodes, holds_devices)
         if asked is None:
             return None
         rows = {name: found.claims[name] for name in window.of(sorted(asked.nodes or ()), MOST_NODES)}
-        return Asking(preemptor, asked, rows, obstacles, now)
+        return Asking(preemptor, asked, rows, obstacles, now, running)
 
     def _victims(
         self, asking: Asking, attempt: Attempt
