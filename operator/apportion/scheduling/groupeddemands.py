@@ -13,7 +13,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.groupmembership import NATIVE
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, group_of, with_demands
-from apportion.scheduling.pace import Pace
+from apportion.scheduling.pace import AT_ONCE, Pace
 from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
 _Group: TypeAlias = tuple[str, str]
@@ -71,7 +71,7 @@ class GroupedDemands:
                 queue.append(demand)
         for (namespace, name), rows in self._rows.items():
             if not skips(f"{namespace}/{name}"):
-                group, looked_at = self._waiting((namespace, name), rows[0][1].members[name], rows)
+                group, looked_at = yield from self._waiting((namespace, name), rows[0][1].members[name], rows)
                 queue.append(group)
                 if pace.rests(looked_at):
                     yield
@@ -84,7 +84,7 @@ class GroupedDemands:
             gated = next((pod for pod in pods if GATE in pod.gates), None)
             if gated is None:
                 continue
-            group, looked_at = self._waiting((namespace, name), gated, ())
+            group, looked_at = yield from self._waiting((namespace, name), gated, ())
             if not group.whole and (group.served or (namespace, name) not in crossed):
                 queue.append(group)
             if pace.rests(looked_at):
@@ -107,8 +107,10 @@ class GroupedDemands:
             if pod is not None and pod.group is not None:
                 self._made.pop((pod.namespace, pod.group.name), None)
 
-    def _waiting(self, name: _Group, pod: Pod, rows: Sequence[Row]) -> tuple[WaitingGroup, int]:
-        """Return the group of this name, to which a pod belongs, with these demands; and how many of its pods were looked at for that."""
+    def _waiting(
+        self, name: _Group, pod: Pod, rows: Sequence[Row]
+    ) -> Generator[None, None, tuple[WaitingGroup, int]]:
+        """Return the group of this name, to which a pod belongs, with these demands; and how many of its pods were looked at since others ran."""
         namespace, own = name
         said = self._snapshot.pod_index.groups.get((namespace, own.removeprefix(NATIVE)))
         known = self._made.get(name)
@@ -117,10 +119,12 @@ class GroupedDemands:
         group = group_of(pod, self._snapshot)
         if group is None:
             raise TypeError(f"pod {pod.key} is of no group")
-        made = with_demands(group, [demand for _, demand in rows], self._snapshot)
+        if is_large := len(group.pods) > AT_ONCE:
+            yield
+        made = yield from with_demands(group, [demand for _, demand in rows], self._snapshot)
         self._made[name] = made, said
         self._groups.update(dict.fromkeys((each.uid for each in group.pods), name))
-        return made, len(group.pods)
+        return made, AT_ONCE if is_large else len(group.pods)
 
     def _drop(self, key: str) -> None:
         known = self._known.pop(key, None)

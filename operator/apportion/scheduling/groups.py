@@ -5,7 +5,7 @@ served (bound, succeeded, or with all of its claims allocated) or when only our 
 them is whole.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.groupmembership import MOST, NATIVE, TOPOLOGY, GroupMembership, GroupTopology
 from apportion.dra.pod import Pod
+from apportion.scheduling.pace import Pace
 from apportion.scheduling.waiting import WaitingDemand, claims_of, is_current, is_others, ready
 
 
@@ -116,15 +117,21 @@ Queued: TypeAlias = WaitingDemand | WaitingGroup | CrossGroupDemand
 """What is decided at once."""
 
 
-def with_demands(group: PodGroupState, demands: Sequence[WaitingDemand], snapshot: Snapshot) -> WaitingGroup:
-    """Return a group with those of its demands that wait; its other pods count as served if they have what they need."""
+def with_demands(
+    group: PodGroupState, demands: Sequence[WaitingDemand], snapshot: Snapshot
+) -> Generator[None, None, WaitingGroup]:
+    """Return a group with those of its demands that wait; its other pods count as served if they have what they need. Yields where others may run."""
 
     def is_allocated(claim: Claim) -> bool:
         return snapshot.allocation(claim) is not None or is_others(claim, snapshot)
 
     waiting = {each.uid for demand in demands for each in demand.pods}
-    others = [each for each in group.pods if each.uid not in waiting]
-    served = sum(has_all(each, snapshot, is_allocated) for each in others)
+    served, pace = 0, Pace()
+    for each in group.pods:
+        if each.uid not in waiting:
+            served += has_all(each, snapshot, is_allocated)
+            if pace.rests():
+                yield
     return WaitingGroup(group, tuple(demands), served)
 
 

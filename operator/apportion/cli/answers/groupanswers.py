@@ -49,7 +49,7 @@ class GroupAnswers:
             for each in waiting
             if each.members.keys() == {name} and each.members[name].namespace == pod.namespace
         ]
-        group = with_demands(state, own, self.snapshot)
+        group = finished(with_demands(state, own, self.snapshot))
         if not group.whole:
             groupevents.incomplete(self.recorder, group)
             return None

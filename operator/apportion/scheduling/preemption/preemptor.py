@@ -6,6 +6,7 @@ In: a demand or group that waits. Out: what the allocator, quotas and Events are
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from apportion.allocator.finished import finished
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling.groups import WaitingGroup, group_of, with_demands
@@ -85,7 +86,7 @@ def current_group(members: Sequence[WaitingDemand], snapshot: Snapshot) -> Waiti
     """Return the group of some demands as it is now, with these demands alone; None: pods are missing, so that it waits for them."""
     pod = next((each for demand in members for each in demand.pods if each.group is not None), None)
     found = group_of(pod, snapshot) if pod is not None else None
-    group = with_demands(found, members, snapshot) if found is not None else None
+    group = finished(with_demands(found, members, snapshot)) if found is not None else None
     return group if group is not None and group.whole else None
 
 
