@@ -57,7 +57,7 @@ def evaluate(cycle: Cycle) -> None:
 
 @pytest.mark.parametrize("group", [False, True])
 async def test_no_step_searches_all_of_them(unanswered: Client, *, group: bool) -> None:
-    """A group of 2,000 pods, each with a selector of its own that reads UUIDs, had steps of up to 1.9 s."""
+    """All were, 0.15 s for 2,000 nodes, for each pod or member of a group with a selector of its own that reads UUIDs."""
     world = nodes(models=40)
     cycle = served_before(world, unanswered)
     for name in ("c1", "c2"):
