@@ -1,4 +1,4 @@
-"""Pods of groups, and affinities to and against other pods."""
+"""Pods of groups, and pods that will not stand beside others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,19 +39,19 @@ def replica(name: str, index: str) -> dict[str, Any]:
 
 
 _NAMESPACES = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
-"""All namespaces, by a selector that the operator does not follow: it learns of these terms by take-backs."""
+"""All namespaces, by their labels."""
 
 
-def against(label: str, *, known: bool = False) -> dict[str, Any]:
-    """Return the affinity of a pod that will not stand beside pods of this label; `known`: so that the operator knows."""
+def against(label: str, *, anywhere: bool = False) -> dict[str, Any]:
+    """Return the affinity of a pod that will not stand beside pods of this label; `anywhere`: of any namespace."""
     term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
-    if not known:
+    if anywhere:
         term["namespaceSelector"] = _NAMESPACES
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def beside(label: str) -> dict[str, Any]:
-    """Return the affinity of a pod that stands only beside pods of this label."""
-    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
-    term["namespaceSelector"] = _NAMESPACES
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+def with_disk(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod with a disk of which a node mounts one at a time: kube-scheduler keeps two such pods apart (VolumeRestrictions), and the operator does not look at it."""
+    disk = {"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2001-04.com.example:disk", "lun": 0}
+    pod["spec"].setdefault("volumes", []).append({"name": "disk", "iscsi": disk})
+    return pod

@@ -2,24 +2,27 @@
 
 import asyncio
 
+import pytest
+
 from testbed.eventually import eventually
 from testbed.installation import Installation
-from tests.e2e.specialpods import against, beside
+from tests.e2e.specialpods import against, with_disk
 from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, first_available, metric, pod, request
 
 MOST = 3
 """A handful: what the requirement allows for one pod."""
 
 
+@pytest.mark.parametrize("anywhere", [False, True])
 async def test_a_node_that_a_neighbour_rules_out_is_not_tried(
-    installation: Installation, team: Tenant
+    installation: Installation, team: Tenant, *, anywhere: bool
 ) -> None:
-    """The pod's anti-affinity is looked at before a node is chosen."""
+    """The pod's anti-affinity is looked at before a node is chosen, also where it chooses namespaces by their labels."""
     await team.make(pod("neighbour", nodeSelector={"kubernetes.io/hostname": "ascend-910b4-a"}))
     await team.running("neighbour")
     before = await metric(installation, "apportion_take_backs_total")
     await team.make(claim("npu", first_available((NPU, chip("910B4", 1)), (NPU, chip("310P", 1)))))
-    await team.make(pod("shy", "npu", affinity=against("neighbour", known=True)))
+    await team.make(pod("shy", "npu", affinity=against("neighbour", anywhere=anywhere)))
 
     [running] = await team.running("shy")
 
@@ -62,12 +65,12 @@ async def test_a_pod_waits_for_its_volume_claim(installation: Installation, team
 
 
 async def test_a_refused_node_is_left_for_another(installation: Installation, team: Tenant) -> None:
-    """We prefer the first alternative, whose only node the pod's anti-affinity excludes."""
-    await team.make(pod("neighbour", nodeSelector={"kubernetes.io/hostname": "ascend-910b4-a"}))
+    """We prefer the first alternative, whose only node has a pod with the same disk."""
+    await team.make(with_disk(pod("neighbour", nodeSelector={"kubernetes.io/hostname": "ascend-910b4-a"})))
     await team.running("neighbour")
     before = await metric(installation, "apportion_take_backs_total")
     await team.make(claim("npu", first_available((NPU, chip("910B4", 1)), (NPU, chip("310P", 1)))))
-    await team.make(pod("shy", "npu", affinity=against("neighbour")))
+    await team.make(with_disk(pod("shy", "npu")))
 
     [running] = await team.running("shy")
     taken_back = await metric(installation, "apportion_take_backs_total") - before
@@ -81,19 +84,17 @@ async def test_a_refused_node_is_left_for_another(installation: Installation, te
 async def test_pods_that_fit_nowhere_do_not_loop(
     installation: Installation, team: Tenant, plain: Tenant
 ) -> None:
-    """One that wants company that is not there, one that shuns every node: few allocations, then quiet."""
+    """Each node has a pod with the same disk: few allocations, then quiet."""
     company = [f"company-{index}" for index, _ in enumerate(installation.nodes)]
     for name, node in zip(company, installation.nodes, strict=True):
-        crowd = pod(name, nodeSelector={"kubernetes.io/hostname": node})
-        crowd["metadata"]["labels"]["app"] = "crowd"
-        await plain.make(crowd)
+        await plain.make(with_disk(pod(name, nodeSelector={"kubernetes.io/hostname": node})))
     await plain.running(*company)
     before = await metric(installation, "apportion_allocations_total")
     for tenant in (team, plain):
         await tenant.make(claim("lonely", request(NPU)))
-        await tenant.make(pod("lonely", "lonely", affinity=beside("nobody")))
+        await tenant.make(with_disk(pod("lonely", "lonely")))
     await plain.make(claim("shunning", request(NPU)))
-    await plain.make(pod("shunning", "shunning", affinity=against("crowd")))
+    await plain.make(with_disk(pod("shunning", "shunning")))
 
     async def tries() -> float:
         return await metric(installation, "apportion_allocations_total") - before
