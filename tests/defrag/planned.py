@@ -1,7 +1,9 @@
 """A small cluster whose pods have controllers, and plans for it as a leader makes them."""
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, cast
 
 from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
@@ -9,6 +11,8 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import DEFRAGS, PODS
 from apportion.scheduling.defrag.movables import MovableReader, Movables, Scope
 from apportion.scheduling.defrag.planning import Picture, Planned
+from apportion.scheduling.defrag.policies import DefragPolicies
+from apportion.scheduling.preemption.evictor import Evictor
 from tests.cli.worlds import Cluster, profile_request
 from tests.observedcluster import GPU
 
@@ -109,3 +113,21 @@ def plan(cluster: Cluster, client: Client, names: frozenset[str] | None = None) 
     found = finished(MovableReader(cluster.snapshot, candidates, cluster.seconds(), scope).gather())
     [made] = cluster.snapshot.defrags.values()
     return Picture.of(made.spec, cluster.snapshot, names, found.movables, found.room).plan(), found
+
+
+def policies(
+    cluster: Cluster, server: object, client: Client, *, fence: Callable[[], None] = lambda: None
+) -> DefragPolicies:
+    """Return what a leader looks at policies with; `server` takes statuses, `client` is for all else."""
+    cycle = cluster.cycle(client)
+    return DefragPolicies(
+        cast("Client", server),
+        cluster.snapshot,
+        cycle.decider,
+        cycle.places,
+        Evictor(client, fence=lambda: None),
+        fence=fence,
+        now=lambda: datetime.fromtimestamp(cluster.seconds(), UTC),
+        clock=cluster.clock,
+        wake=lambda: None,
+    )

@@ -2,18 +2,16 @@
 
 import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import DEFRAGS
-from apportion.scheduling.defrag.policies import DefragPolicies
-from apportion.scheduling.preemption.evictor import Evictor
 from tests.cli.worlds import Cluster
 from tests.clients import silent
 from tests.defrag import moving
-from tests.defrag.planned import policy, scattered
+from tests.defrag.planned import policies, policy, scattered
 
 __all__ = ["silent"]
 AHEAD = timedelta(days=365)
@@ -47,22 +45,11 @@ async def test_a_window_is_planned_also_where_the_last_one_seems_to_be_yet_to_co
     ended = {"began": ahead, "closes": ahead, "evicted": ahead, "ended": ahead, "reason": "Completed"}
     cluster.see(DEFRAGS, raw | {"status": {"lastSchedule": ahead, "campaign": ended}})
     server = Patched(cluster)
-    cycle = cluster.cycle(silent)
-    policies = DefragPolicies(
-        cast("Client", server),
-        cluster.snapshot,
-        cycle.decider,
-        cycle.places,
-        Evictor(silent, fence=lambda: None),
-        fence=lambda: None,
-        now=lambda: datetime.fromtimestamp(cluster.seconds(), UTC),
-        clock=cluster.clock,
-        wake=lambda: None,
-    )
-    await policies.act()
+    leader = policies(cluster, server, silent)
+    await leader.act()
     assert len(server.status.get("plan", {}).get("moves", ())) == 1
     before = dict(server.status)
-    await policies.act()
+    await leader.act()
     assert server.status == before
 
 

@@ -1,7 +1,6 @@
 """What a DefragPolicy's window writes to a real API server: its plan, and that it is being carried out, at once."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,8 @@ import pytest
 
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import DEFRAGS
-from apportion.scheduling.defrag.policies import DefragPolicies
-from apportion.scheduling.preemption.evictor import Evictor
 from testbed.controlplane import ControlPlane
-from tests.defrag.planned import scattered
+from tests.defrag.planned import policies, scattered
 
 CRDS = Path(__file__).parents[2] / "crds"
 POLICIES = "/apis/apportion.dev/v1alpha1/defragpolicies"
@@ -45,21 +42,10 @@ async def test_a_window_writes_once(
         "spec": spec,
     }
     cluster.snapshot.observe(DEFRAGS, "ADDED", await control_plane.api.create(POLICIES, body))
-    cycle = cluster.cycle(client)
     writes: list[int] = []
-    policies = DefragPolicies(
-        client,
-        cluster.snapshot,
-        cycle.decider,
-        cycle.places,
-        Evictor(client, fence=lambda: None),
-        fence=lambda: writes.append(1),
-        now=lambda: datetime.fromtimestamp(cluster.seconds(), UTC),
-        clock=cluster.clock,
-        wake=lambda: None,
-    )
-    await policies.act()
-    await policies.act()
+    leader = policies(cluster, client, client, fence=lambda: writes.append(1))
+    await leader.act()
+    await leader.act()
     assert len(writes) == 1
     status: dict[str, Any] = (await control_plane.api.get(f"{POLICIES}/tidy"))["status"]
     assert len(status["plan"]["moves"]) == 1

@@ -1,17 +1,14 @@
 """A policy whose status the API server does not take is not planned for in each second of its window: a plan takes seconds of computation."""
 
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from apportion.cluster.client import Client
 from apportion.errors import ApiError, Overtaken
 from apportion.scheduling.defrag.planning import Picture, Planned
-from apportion.scheduling.defrag.policies import DefragPolicies
-from apportion.scheduling.preemption.evictor import Evictor
 from tests.clients import silent
-from tests.defrag.planned import policy, scattered
+from tests.defrag.planned import policies, policy, scattered
 
 __all__ = ["silent"]
 
@@ -44,20 +41,9 @@ async def test_a_policy_whose_status_is_refused_is_left_alone_for_a_while(
         return plan(self)
 
     monkeypatch.setattr(Picture, "plan", counted)
-    cycle = cluster.cycle(silent)
-    policies = DefragPolicies(
-        cast("Client", Refusing(error)),
-        cluster.snapshot,
-        cycle.decider,
-        cycle.places,
-        Evictor(silent, fence=lambda: None),
-        fence=lambda: None,
-        now=lambda: datetime.fromtimestamp(cluster.seconds(), UTC),
-        clock=cluster.clock,
-        wake=lambda: None,
-    )
+    leader = policies(cluster, Refusing(error), silent)
     for _ in range(70):
-        await policies.act()
+        await leader.act()
         cluster.clock.now += 1
     assert len(made) == plans
-    assert not policies.campaigns.busy
+    assert not leader.campaigns.busy
