@@ -12,6 +12,7 @@ from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.nodechoice import NodeChoice
+from apportion.allocator.nodesteps import MANY_STATES
 from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
@@ -106,15 +107,19 @@ def catching_up(
 
 
 def is_slow(state: State, demand: Demand, terms: Terms) -> bool:
-    """Say whether the searches for a demand may take some hundredths of a second: for several devices, where a ladder compares them, or on each node of its own.
+    """Say whether the searches for a demand may take some hundredths of a second: for several devices, where a ladder compares them, on each node of its own, or in many states.
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
     query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
     if query.most > 1 or _ladder(query, terms) is not None:
         return True
-    state.settle(query)
-    return not state.query_cache.shared(query)
+    node_states = state.settle(query)
+    if not state.query_cache.shared(query):
+        return True
+    if demand.host is None or len(node_states) <= MANY_STATES:
+        return False
+    return _choice(state, demand, terms, None, reuse=True, steps=STEPS).compares_many()
 
 
 def serving(state: State, demand: Demand) -> frozenset[str]:

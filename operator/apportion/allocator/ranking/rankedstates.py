@@ -6,6 +6,7 @@ In: the log of node states with a new first node. Out: the best node. Each state
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
 from typing import TypeAlias
 
 from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
@@ -47,12 +48,12 @@ class RankedStates(Ranking):
         """Return the number of changes not yet caught up with."""
         return self._node_states.log.end - self._cursor
 
-    def advance(self, answer: Answer) -> bool:
-        """Compute one of the outcomes that `catch_up` would compute; False: it would compute none."""
-        for state in self._behind():
-            self._outcomes[state] = answer(state.first())
-            return True
-        return False
+    def advance(self, answer: Answer, most: int = 1) -> bool:
+        """Compute so many of the outcomes that `catch_up` would compute; False: it would compute none."""
+        found = False
+        for state in islice(self._behind(), most):
+            self._outcomes[state], found = answer(state.first()), True
+        return found
 
     def advancing(self, answer: Answer) -> Iterator[None]:
         """Compute all of them, as long as no state changes; yields after each, and after each slice of a search that pauses."""
