@@ -81,15 +81,32 @@ async def test_those_that_are_equal_are_searched_once(unanswered: Client) -> Non
     assert counted.count < NODES / 2
 
 
-async def test_no_step_searches_all_states_of_them_for_a_selector_that_is_new(unanswered: Client) -> None:
-    """Of 2,700 nodes of which each holds other devices all were, 0.2 s for each selector that nobody had asked with before."""
-    world = fleet({f"n{number}": ("h100", 9) for number in range(300)})
-    for number in range(300):
+def unlike(*cpu: str) -> ObservedCluster:
+    """Return nodes with so much cpu, of which each has other devices in use."""
+    world = fleet({f"n{number}": ("h100", 9) for number in range(len(cpu))})
+    for number, amount in enumerate(cpu):
         held = [f"gpu-{card}" for card in range(9) if number >> card & 1]
         if held:
             world.allocate(world.claim(f"held-{number}"), f"n{number}", *held)
-        world.node(f"n{number}", cpu="6")
+        world.node(f"n{number}", cpu=amount)
+    return world
+
+
+async def test_no_step_searches_all_states_of_them_for_a_selector_that_is_new(unanswered: Client) -> None:
+    """Of 2,700 nodes of which each holds other devices all were, 0.2 s for each selector that nobody had asked with before."""
+    world = unlike(*["6"] * 300)
     cycle = served_before(world, unanswered)
     wait(world, "c1", group=False, attribute=MODEL)
     assert 0 < longest_step(cycle, only=NodeOutcomes.solve) <= MANY_STATES + 8
     assert "c1" in world.places()
+
+
+async def test_those_without_room_for_the_pod_are_not_searched(unanswered: Client) -> None:
+    """Nobody compares them: most nodes of a busy cluster may be so."""
+    world = unlike(*["6"] * 40, *["2"] * 260)
+    cycle = served_before(world, unanswered)
+    wait(world, "c1", group=False, attribute=MODEL)
+    with Steps(only=NodeOutcomes.solve) as counted:
+        cycle.once()
+    assert "c1" in world.places()
+    assert counted.count < 60

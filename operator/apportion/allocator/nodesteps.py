@@ -65,18 +65,26 @@ class NodeSteps(NodeOutcomes):
 
     def _search_short(self) -> bool:
         """Search as many states as a step may of those with nodes that are short of cpu or memory, which are only estimated; False: there are none."""
-        short, left = self.short_of_host(), MANY_STATES
-        for state in self.node_states.all() if short else ():
-            name = next((name for name in state.nodes if name in short), None)
+        comparison, hosts = self._comparison(), self.state.hosts.left
+        if comparison is None:
+            return False
+
+        def is_compared(name: str) -> bool:
+            left = hosts.get(name)
+            return name in comparison.nodes and (left is None or left.holds(comparison.requested))
+
+        rest = MANY_STATES
+        for state in self.node_states.all():
+            name = next(filter(is_compared, state.nodes), None)
             known = self.ranking.outcome(name) if name is not None else None
             is_estimated = isinstance(known, Solved) and not known.has_picks
             if name is None or not is_estimated or self.ranking.searched.get(state) is not None:
                 continue
             self.searched(name)
-            left -= 1
-            if not left:
+            rest -= 1
+            if not rest:
                 break
-        return left < MANY_STATES
+        return rest < MANY_STATES
 
     def short_of_host(self) -> AbstractSet[str]:
         """Return the nodes that are short of cpu or memory, where that is compared."""
