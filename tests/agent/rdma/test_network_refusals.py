@@ -184,8 +184,12 @@ async def test_a_driver_that_hangs_keeps_no_other_interface_from_its_pod(tmp_pat
         first, namespace = rails.sandbox("first")
         with rails.host.hanging("mlx5_0"):
             comparing = asyncio.create_task(rails.networks.compare([first]))
-            await eventually(lambda: asyncio.to_thread(rails.where, namespace), lambda found: found == 1)
-            assert rails.steps() == [NetworkStep.MOVED, NetworkStep.WAITING]
+            # The journal says it a moment after the kernel.
+            await eventually(
+                lambda: asyncio.to_thread(rails.steps),
+                lambda steps: steps == [NetworkStep.MOVED, NetworkStep.WAITING],
+            )
+            assert await asyncio.to_thread(rails.where, namespace) == 1
             assert await asyncio.wait({comparing}, timeout=30) == ({comparing}, set())
         await eventually(lambda: asyncio.to_thread(rails.where, namespace), lambda found: found == 2)
 
