@@ -249,7 +249,7 @@ async def test_a_server_that_asks_to_come_back_later_is_asked_later(server: ApiS
     server.fault = busy
     async with reflecting(server) as (_, snapshot):
         server.put(CLAIMS, claim("new"))
-        await eventually(lambda: names(snapshot), lambda found: found == {"new"}, within=15)
+        await eventually(lambda: names(snapshot), lambda found: found == {"new"})
     assert all(later - sooner >= 1 for sooner, later in pairwise(asked))
     assert sum("watch" not in request for _, request in server.requests) == 1
 
@@ -264,6 +264,6 @@ async def test_a_replica_has_not_caught_up_with_a_history_that_it_has_not_seen(s
         await eventually(lambda: names(snapshot), lambda found: "lost" in found)
         await server.hang(CLAIMS)
         server.restore(backup, watches_end=False)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await reflector.catch_up()
         assert names_of(snapshot) == {"old"}

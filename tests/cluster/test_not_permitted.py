@@ -37,9 +37,9 @@ async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> No
             reflector = Reflector(client, VOLUMES, Seen(), optional=True)
             with capture_logs() as logs:
                 observing = asyncio.ensure_future(reflector.run())
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     await reflector.synced.wait()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     await reflector.catch_up()
                 observing.cancel()
     finally:
@@ -56,7 +56,7 @@ async def test_who_catches_up_does_not_wait_for_the_next_time_the_kind_is_asked_
         server.fault = lambda _: failed(status, "not yet")
         reflector = Reflector(client, TAINT_RULES, Seen(), optional=True)
         async with beside(reflector.run()):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await reflector.synced.wait()
             server.fault = lambda _: None
             # By itself it asks again after ten seconds.
@@ -138,5 +138,5 @@ async def test_a_leader_does_without_volumes_once_it_may_not_read_them(kind: Res
                 server.end_watches()
                 return not app.snapshot.volumes.complete
 
-            await eventually(is_done_without, within=10)
+            await eventually(is_done_without)
             assert app.fitness.unready() is None

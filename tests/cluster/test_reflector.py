@@ -44,9 +44,9 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
     async with beside(reflector.run()):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reflector.synced.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reflector.catch_up()
 
 
@@ -58,14 +58,14 @@ async def test_catching_up_ends_when_all_before_it_was_observed(
     seen = Seen()
     reflector = Reflector(client, CLASSES, seen, few=few, proof=60.0)
     async with beside(reflector.run()):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reflector.synced.wait()
         if expected:
             reflector.expect()
         await client.create(CLASSES, a_class(f"caught-up-{few}"))
         # The server's version moves by objects of other kinds, too, which the watch does not show.
         await client.create(NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"other-{few}"}})
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(60):
             await reflector.catch_up()
         assert await seen.has(f"caught-up-{few}")
     await client.delete(CLASSES, f"caught-up-{few}")
