@@ -162,8 +162,13 @@ async def test_an_event_is_forgotten_when_the_server_drops_it(server: ApiServer)
     clock = Clock()
     async with recording(server, clock) as noting:
         noting.warning(claim(1), "NotAllocated", "no room")
-        await eventually(lambda: written(server))
-        assert noting.has_written(claim(1), "NotAllocated")
+
+        async def is_known() -> bool:
+            return noting.has_written(claim(1), "NotAllocated")
+
+        # The server has it a moment before its answer is read.
+        await eventually(is_known)
+        assert await written(server)
         clock.now += 3500
         assert noting.has_written(claim(1), "NotAllocated")
         clock.now += 200

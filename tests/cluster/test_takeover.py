@@ -147,10 +147,10 @@ async def test_a_replica_that_ends_is_not_taken_for_one_that_cannot_act(server: 
             await asyncio.sleep(0)
         time.sleep(0.5)  # noqa: ASYNC251 - a loop that is busy for as long
 
-    async with replica(server, LeaseSettings(renew=0.1, acting=0.5)):
+    async with replica(server, LeaseSettings(renew=0.1, acting=3.0)):
         busy = asyncio.ensure_future(busy_when_it_no_longer_acts())
         await eventually(leads, lambda leads: leads == 1)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(3.5)
     await busy
     assert holder(server) == ""
 
