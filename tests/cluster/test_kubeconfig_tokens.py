@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apportion.cluster import credentials
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLASSES
 from apportion.cluster.reflector import Reflector
@@ -65,9 +66,11 @@ async def test_a_token_that_has_ended_is_asked_for_anew(server: ApiServer, tmp_p
 
 
 async def test_a_plugin_whose_token_is_refused_is_not_run_for_each_request(
-    server: ApiServer, tmp_path: Path
+    server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may ask a person, or a service that counts; what it gives is refused for good."""
+    # All requests are made before the plugin may be run again, however long they take.
+    monkeypatch.setattr(credentials, "_PAUSE", 3600.0)
     (tmp_path / "token").write_text("first")
     server.fault = Guard("another")
     async with await connect(config(tmp_path, server, by_plugin(tmp_path))) as one:
