@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
@@ -31,6 +31,9 @@ from tests.e2e.tenant import (
     serving,
 )
 from tests.web.browser import axe, running_browser
+
+# A page renews itself every five seconds, and browser, API server and operators share two cores.
+expect.set_options(timeout=30_000)
 
 MANIFESTS = Path(__file__).with_name("manifests")
 SCRIPT = "<script>document.title='broken into'</script>"
