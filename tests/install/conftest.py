@@ -14,13 +14,16 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from apportion.api.crd import DEFINITIONS
+from apportion.cluster.kinds import OWN
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError
+from testbed.errors import ApiError, TestbedError
 from testbed.eventually import eventually
 from tests.e2e.tenant import MANAGED
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +46,12 @@ def wheels() -> Path:
             options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
             command = [sys.executable, "-m", "pip", "download", *options]
             subprocess.run([*command, "--dest", fetched, "--requirement", requirements], check=True)
-            fetched.replace(place)
+            try:
+                fetched.replace(place)
+            except OSError:
+                # Another worker has fetched them meanwhile.
+                if not place.is_dir():
+                    raise
     return place
 
 
@@ -83,16 +91,40 @@ async def _namespace(cluster: ControlPlane, labels: Mapping[str, str]) -> AsyncI
 
 async def _install(cluster: ControlPlane) -> ControlPlane:
     await cluster.kubectl("apply", "--kustomize", str(MANIFESTS))
-    await cluster.kubectl(
-        "wait",
-        "--for=condition=Established",
-        "--timeout=30s",
-        "crd",
-        "--selector=app.kubernetes.io/part-of=apportion",
-    )
+    await _until_served(cluster)
+    await _until_checked(cluster)
     await _remove_workloads(cluster)
     await _until_enforced(cluster)
     return cluster
+
+
+async def _until_served(cluster: ControlPlane) -> None:
+    """Wait until our kinds can be listed and explained: their schemas are published a moment after the CRDs are established."""
+    established = ("--for=condition=Established", "--timeout=60s")
+    await cluster.kubectl("wait", *established, "crd", "--selector=app.kubernetes.io/part-of=apportion")
+
+    async def missing() -> list[str]:
+        found = []
+        for each in DEFINITIONS:
+            try:
+                await cluster.api.items(f"/apis/{OWN}/v1alpha1/{each.plural}")
+                await cluster.kubectl("explain", each.plural)
+            except TestbedError as error:
+                found.append(f"{each.plural}: {error}")
+        return found
+
+    await eventually(missing, lambda found: not found)
+
+
+async def _until_checked(cluster: ControlPlane) -> None:
+    """Wait until controller-manager has said in the status of each policy what is wrong with its types."""
+
+    async def unchecked() -> list[str]:
+        found, _ = await cluster.api.items(POLICIES)
+        ours = [each for each in found if each["metadata"]["name"].endswith(".apportion.dev")]
+        return [each["metadata"]["name"] for each in ours if "typeChecking" not in each.get("status", {})]
+
+    await eventually(unchecked, lambda found: not found)
 
 
 async def _remove_workloads(cluster: ControlPlane) -> None:

@@ -32,23 +32,26 @@ async def test_an_operator_without_its_crds_is_not_ready_and_acts_when_they_come
             found, _ = await cluster.api.items(LEASES)
             return [each["spec"]["holderIdentity"] for each in found]
 
-        async def alive() -> bool:
-            with suppress(aiohttp.ClientError):
-                return await answers(f"http://127.0.0.1:{port}/healthz")
-            return False
+        async def said(path: str) -> bool | None:
+            """Return whether the operator says yes; None: it has not answered yet."""
+            with suppress(aiohttp.ClientError, TimeoutError):
+                return await answers(f"http://127.0.0.1:{port}{path}")
+            return None
 
         async def logged() -> str:
             return operator.log.read_text() if operator.log.exists() else ""
 
         operator.start()
         try:
-            await eventually(alive, within=60)
+            await eventually(lambda: said("/healthz"), within=60)
             await asyncio.sleep(4)
-            assert not await answers(f"http://127.0.0.1:{port}/readyz")
+            ready = await eventually(lambda: said("/readyz"), lambda found: found is not None)
+            assert not ready
             assert await holders() == []
             await install(cluster)
             await eventually(holders, within=60)
-            assert await answers(f"http://127.0.0.1:{port}/readyz")
+            ready = await eventually(lambda: said("/readyz"), lambda found: found is not None)
+            assert ready
             await eventually(logged, lambda text: "operator.acting" in text, within=60)
         finally:
             await operator.stop()

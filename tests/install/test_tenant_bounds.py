@@ -71,6 +71,16 @@ async def tenant(cluster: ControlPlane, managed: str) -> AsyncIterator[Tenant]:
         },
     )
     async with Api.of(operator) as as_operator, Api.of(user) as as_user:
+
+        async def may_edit() -> bool:
+            try:
+                await as_user.get(bindings)
+            except ApiError:
+                return False
+            return True
+
+        # RBAC needs a moment to see the new binding.
+        await eventually(may_edit)
         yield Tenant(cluster, managed, as_operator, as_user)
 
 
