@@ -21,6 +21,7 @@ PASSTHROUGH = 1
 _HOPPER = 9
 _XID = 8
 _RECOVERY_CHANGED = 154
+_CONTAINED = 94
 _ANY = 0xFFFFFFFF
 _NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
 
@@ -136,11 +137,13 @@ class FakeNvml(FakeDriver[layout.State]):
     def xid(self, gpu: int, number: int, *, instance: int = _ANY, compute: int = _ANY) -> None:
         """Report an XID error to all event sets."""
         with self.changing() as state:
-            sequence = state.next_event
-            state.next_event = sequence + 1
-            state.event[sequence % layout.EVENTS] = layout.Event(
-                sequence=sequence, type=_XID, data=number, gpu=gpu, instance=instance, compute=compute
-            )
+            _report(state, gpu, number, instance, compute)
+
+    def contain(self, gpu: int, errors: int, *, instance: int, compute: int) -> None:
+        """Contain a memory error to an instance: the GPU's counter of uncorrected errors, and the event of it, at once."""
+        with self.changing() as state:
+            state.gpu[gpu].ecc = errors
+            _report(state, gpu, _CONTAINED, instance, compute)
 
     def recover(self, gpu: int, action: int) -> None:
         """Let the driver want another recovery of a GPU (NVML_GPU_RECOVERY_ACTION_*), and say so."""
@@ -254,6 +257,14 @@ class FakeNvml(FakeDriver[layout.State]):
                 _reset(gpu)
                 if gpu.architecture >= _HOPPER:
                     gpu.mode = gpu.pending = 0
+
+
+def _report(state: layout.State, gpu: int, number: int, instance: int, compute: int) -> None:
+    sequence = state.next_event
+    state.next_event = sequence + 1
+    state.event[sequence % layout.EVENTS] = layout.Event(
+        sequence=sequence, type=_XID, data=number, gpu=gpu, instance=instance, compute=compute
+    )
 
 
 def _instance(index: int, gpu: layout.Gpu, row: layout.Instance) -> GpuInstance:

@@ -1,10 +1,12 @@
 """An error that the driver contains (XID 94) concerns the partition that it hit, and no other."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.nvml.session import Session
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
 from apportion.agent.proto.health_v1_pb2 import UNHEALTHY
@@ -37,8 +39,7 @@ def cut(backend: NvmlBackend, placement: Placement = FIRST) -> LivePartition:
 def contained(fake: FakeNvml, uuid: str, errors: int = 1) -> None:
     """Let an uncorrected memory error hit a partition; the GPU's counter has it too."""
     hit = next(one for one in fake.instances() if uuid in {compute.uuid for compute in one.compute})
-    fake.ecc(0, errors)
-    fake.xid(0, 94, instance=hit.id, compute=hit.compute[0].id)
+    fake.contain(0, errors, instance=hit.id, compute=hit.compute[0].id)
 
 
 def test_a_contained_error_marks_the_partition_that_it_hit(node: Node) -> None:
@@ -54,6 +55,26 @@ def test_a_contained_error_marks_the_partition_that_it_hit(node: Node) -> None:
     cut(backend)
     assert backend.health() == {}
     assert errors.all() == {}
+
+
+def test_an_error_that_is_contained_during_a_look_leaves_the_gpu_well(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event came after the others were read, and its counter was read after it: all partitions of the GPU were sick until the next look."""
+    backend = backend_of(node, StickyErrors())
+    first, asked = cut(backend), Session.ask
+    to_come = [first.uuid]
+
+    def ask(session: Session, function: str, *args: Any, **options: Any) -> Any:
+        if function == "nvmlDeviceGetTotalEccErrors" and to_come:
+            contained(node.fake, to_come.pop())
+        return asked(session, function, *args, **options)
+
+    monkeypatch.setattr(Session, "ask", ask)
+    assert backend.health() == {}
+    assert backend.health() == {}
+    contained(node.fake, first.uuid, 3)
+    assert backend.health() == {"gpu-0": Health.SICK}
 
 
 @pytest.mark.slow

@@ -83,18 +83,34 @@ class HealthMonitor:
     def look(self, gpus: Sequence[Gpu]) -> Mapping[str, Health]:
         """Return the health of the cards that are not healthy. Raises HardwareError without a session."""
         self.listen(gpus)
-        # Who waits for events now takes them for all; if that hangs, the others go on without them.
+        self._take_events()
+        if self._set is None:
+            # It failed: what comes before the next look is for another one.
+            self.listen(gpus)
+        uuids = {gpu.card.uuid for gpu in gpus}
+        excused = {hit for hit in tuple(self._just_contained) if hit[0] in uuids}
+        found = self._health(gpus)
+        doubted = [gpu for gpu in gpus if found[gpu.name] is Health.SICK]
+        if doubted:
+            # The event of a contained error may have come after those that were taken, and before the counter was read.
+            self._take_events()
+            # One error may be several events of its instance.
+            self._just_contained.difference_update(excused)
+            late = {uuid for uuid, _ in tuple(self._just_contained)}
+            found |= self._health([gpu for gpu in doubted if gpu.card.uuid in late])
+        return {name: health for name, health in found.items() if health is not Health.HEALTHY}
+
+    def _take_events(self) -> None:
+        """Take the events that have come; who waits for them now takes them for all, and if that hangs, the others go on without them."""
         if self._lock.acquire(timeout=_LONGEST_DRAIN):
             try:
                 self._drain()
             finally:
                 self._lock.release()
-        if self._set is None:
-            # It failed: what comes before the next look is for another one.
-            self.listen(gpus)
+
+    def _health(self, gpus: Sequence[Gpu]) -> dict[str, Health]:
         marked = self._sticky_errors.all()
-        found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
-        return {name: health for name, health in found.items() if health is not Health.HEALTHY}
+        return {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
 
     def _of(self, gpu: Gpu, *, marked: bool) -> Health:
         try:
