@@ -58,14 +58,14 @@ class SimulatedNode(KubeletCalls):
 
     @asynccontextmanager
     async def agent(self, **changes: Any) -> AsyncIterator[None]:
-        """Run the agent until the block ends, and wait until it serves."""
+        """Run the agent until the block ends, and wait until it serves the drivers of its cards."""
         stop = asyncio.Event()
         task = asyncio.create_task(run_agent(replace(self.options, **changes), stop))
         try:
             registry = changes.get("registry_dir", self.folder / "r")
             suffix = f"-{changes['instance']}" if "instance" in changes else ""
-            socket = registry / f"{next(iter(self.drivers()))}{suffix}-reg.sock"
-            while not socket.exists():
+            # The agent serves one driver after the other.
+            while not all((registry / f"{each}{suffix}-reg.sock").exists() for each in self.drivers()):
                 if task.done():
                     await task
                 await asyncio.sleep(0.02)
