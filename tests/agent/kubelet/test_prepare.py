@@ -5,6 +5,7 @@ import json
 
 from apportion.agent.proto import dra_v1beta1_pb2
 from testbed.api import Json
+from testbed.audit import Request
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
@@ -77,7 +78,7 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
         await node.remove(device)
         blocked = await eventually(
             lambda: node.see(device),
-            lambda item: item["status"]["conditions"][0]["reason"] == "InUse",
+            lambda item: item.get("status", {}).get("conditions", [{}])[0].get("reason") == "InUse",
         )
         assert f"{namespace}/forced" in blocked["status"]["conditions"][0]["message"]
         assert len(node.hardware()) == 1
@@ -130,19 +131,23 @@ async def test_the_installed_rights_are_enough_and_all_used(
             await eventually(
                 node.devices, lambda found: "gpu-0" in found and len(found["gpu-0"]["taints"]) == 2
             )
+            # An agent that ends writes no Event any more.
+            await eventually(node.events, lambda events: [event["count"] for event in events] == [1])
         # One card less: a slice is deleted.
         (node.folder / "node.yaml").write_text(json.dumps({"cards": [H100]}))
         async with node.agent():
             await eventually(node.slices, lambda slices: len(slices) == 2)
             # Still sick: the Event about it is counted up.
             await eventually(node.events, lambda events: [event["count"] for event in events] == [2])
-    asked = [
-        request
-        for request in control_plane.audited()[before:]
-        if request.user == "system:serviceaccount:apportion-system:apportion-agent"
-    ]
-    assert not [request for request in asked if request.decision != "allow"]
-    assert {(request.verb, request.resource, request.subresource) for request in asked} == {
+
+    async def asked() -> list[Request]:
+        return [
+            request
+            for request in control_plane.audited()[before:]
+            if request.user == "system:serviceaccount:apportion-system:apportion-agent"
+        ]
+
+    needed = {
         ("get", "nodes", ""),
         ("list", "nodes", ""),
         ("watch", "nodes", ""),
@@ -162,6 +167,14 @@ async def test_the_installed_rights_are_enough_and_all_used(
         ("patch", "partitions", ""),
         ("patch", "partitions", "status"),
     }
+    # The log of requests has one a moment after its answer.
+    found = await eventually(asked, lambda requests: needed <= {*map(_right, requests)})
+    assert not [request for request in found if request.decision != "allow"]
+    assert {*map(_right, found)} == needed
+
+
+def _right(request: Request) -> tuple[str, str, str]:
+    return request.verb, request.resource, request.subresource
 
 
 async def test_a_pod_runs_with_its_devices_on_a_kubelet(
