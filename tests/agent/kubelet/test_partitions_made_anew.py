@@ -21,17 +21,22 @@ async def renewed(folder: Path, node: OneCard, gpu: Node) -> str:
     await served.prepare(REF)
     (file,) = (folder / "cdi").glob("*.json")
     monitor, _ = monitored(node, files_interval=1000.0)
-    await monitor.check(partitions=True)
+
+    async def text() -> str:
+        return file.read_text() if file.exists() else ""
+
+    file.unlink()
     async with beside(monitor.keep_files([served])):
+        # The look at all files and the one after the first poll put back what is missing; either could see what is made anew if it came later.
+        await eventually(text)
+        file.unlink()
+        await monitor.check(partitions=True)
+        await eventually(text)
         gpu.fake.reset(0)
         await node.work()
         (after,) = await node.live()
         assert after.uuid not in file.read_text()
         await monitor.check(partitions=True)
-
-        async def text() -> str:
-            return file.read_text()
-
         await eventually(text, lambda found: after.uuid in found)
     return after.uuid
 
