@@ -21,12 +21,13 @@ async def test_a_sick_card_and_its_partitions_are_unhealthy_until_it_recovers(
     make_node: MakeNode, messages: ModuleType
 ) -> None:
     """In both versions of the protocol; the other card stays healthy."""
+    began = int(time.time())
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent(), node.health(messages) as lists:
         first = await heard(lists, bool)
         await eventually(node.devices, lambda found: set(found) == set(first))
         assert {row.health for row in first.values()} == {messages.HEALTHY}
         assert first["gpu-0"].device.pool_name == node.name
-        assert abs(first["gpu-0"].last_updated_time - time.time()) < 5
+        assert began <= first["gpu-0"].last_updated_time <= time.time() + 1
         for word, said in (("sick", "reports errors"), ("lost", "does not answer")):
             with node.switchboard() as state:
                 state["faults"][word] = ["gpu-0"]
