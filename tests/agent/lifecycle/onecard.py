@@ -11,7 +11,7 @@ from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, PartitionPlace, Placement
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
-from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.context import AgentContext, Timeouts
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
@@ -119,6 +119,8 @@ async def one_card(
                 DesiredPartitions(),
                 locks_dir=folder / "locks",
                 begun=BegunCuts(folder / "cuts"),
+                # However slow the machine is, a cut has one status.
+                timeouts=Timeouts(shown=60.0),
                 adopt_foreign=adopt,
             )
             node = OneCard(context, server)

@@ -222,7 +222,7 @@ async def test_what_was_found_out_for_one_holder_is_not_said_of_the_next(
             node.show({**known, "metadata": metadata, "spec": {**known["spec"], "holder": holder("b")}})
 
         node.context.at = at
-        node.context.timeouts = Timeouts(room=0.0)
+        node.context.timeouts = Timeouts(room=0.0, shown=60.0)
         worker = CardWorker(node.context, "gpu-0")
         with failing(backend, "NoRoom"):
             assert await worker.round() == node.context.timeouts.first_retry
