@@ -1,8 +1,8 @@
 """A driver call that changes a GPU and does not return: one card's trouble, and neither done nor undone before the GPU is read."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,20 @@ CREATE, DESTROY, MODE = (
 
 
 async def hardware_of(node: Node) -> Hardware:
-    """Return what asks the GPUs, which has little patience."""
-    found = Hardware([node.backend], patience=2.0, longest_change=1.0)
+    """Return what asks the GPUs."""
+    found = Hardware([node.backend], patience=60.0, longest_change=60.0)
     await found.discover()
     return found
+
+
+@contextmanager
+def impatient(hardware: Hardware) -> Iterator[None]:
+    """Have a change that hangs be given up soon; any other one takes the time that the machine takes for it."""
+    hardware._longest_change = 1.0
+    try:
+        yield
+    finally:
+        hardware._longest_change = 60.0
 
 
 async def answering(hardware: Hardware, card: str = "gpu-1") -> tuple[LivePartition, ...]:
@@ -71,7 +81,7 @@ async def test_a_gpu_whose_change_does_not_return_is_sick_and_left_alone_until_i
         DESTROY: lambda: hardware.destroy(live[0]),
         MODE: lambda: hardware.make_whole("gpu-1"),
     }[symbol]
-    with pytest.raises(Lost, match="gpu-1: the driver has not answered in time; whether it has done"):
+    with impatient(hardware), pytest.raises(Lost, match=r"gpu-1: .* not answered in time; whether it has"):
         await change()
     assert (await hardware.health())["gpu-1"] is Health.SICK
     for call in (change, lambda: hardware.partitions_of("gpu-1"), lambda: hardware.edits("gpu-1")):
@@ -140,7 +150,8 @@ async def test_a_partition_whose_cut_does_not_return_is_found_when_it_does(
     async with context_of(node, tmp_path) as context:
         card, made = context.hardware.cards["gpu-1"], partition("p1")
         node.fake.hang(CREATE, card=1)
-        outcome = await cut(context, card, made, await context.live("gpu-1"), may_wait=True)
+        with impatient(context.hardware):
+            outcome = await cut(context, card, made, await context.live("gpu-1"), may_wait=True)
         assert (outcome.phase, outcome.reason, outcome.retry) == ("Failed", "Lost", True)
         row = context.journal.partition("p1")
         assert row is not None
@@ -154,7 +165,8 @@ async def test_a_partition_whose_cut_does_not_return_is_found_when_it_does(
         assert (row.step, row.uuid) == (Step.READY, live.uuid)
         assert len(node.fake.instances()) == 1
         node.fake.hang(DESTROY, card=1)
-        refused = await release(context, row, await context.live("gpu-1"))
+        with impatient(context.hardware):
+            refused = await release(context, row, await context.live("gpu-1"))
         assert refused is not None
         assert (refused.phase, refused.reason, refused.retry) == ("Releasing", "Lost", True)
         node.fake.drop_rules()

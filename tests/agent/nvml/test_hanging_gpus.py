@@ -58,7 +58,7 @@ async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
 async def hanging(node_with: Nodes) -> tuple[Node, Hardware]:
     """Make three GPUs, each cut into one partition, of which the second does not answer any more."""
     node = node_with(["H100-80GB"] * 3)
-    hardware = Hardware([node.backend], patience=1.0)
+    hardware = Hardware([node.backend], patience=DEADLINE)
     for card in await hardware.discover():
         await hardware.create(PartitionPlace(card, "3g.40gb", Placement(0, 4)))
     await hardware.partitions()
@@ -157,7 +157,7 @@ async def test_a_gpu_whose_links_or_events_hang_costs_the_others_one_deadline(
 async def test_what_was_removed_is_not_among_what_was_last_seen(node_with: Nodes, *, hangs: bool) -> None:
     """A GPU that hangs, or fails, right after a removal shows what was seen on it; a partition without a row would pass for a person's."""
     node = node_with(["H100-80GB"] * 2)
-    hardware = Hardware([node.backend], patience=1.0)
+    hardware = Hardware([node.backend], patience=DEADLINE)
     await hardware.discover()
     made = [
         await hardware.create(PartitionPlace("gpu-0", "3g.40gb", Placement(start, 4))) for start in (0, 4)
