@@ -96,12 +96,14 @@ class Unit:
                     yield process
 
     def stop(self) -> None:
-        """End its processes."""
+        """End its processes; they are gone when this returns."""
         self.wanted = False
         with self.lock:
-            for process in self.processes():
+            ending = [*self.processes()]
+            for process in ending:
                 with suppress(psutil.Error):
                     process.kill()
+            psutil.wait_procs(ending, timeout=20)
             self.state, self.sub = "inactive", "dead"
 
     def supervise(self) -> None:
@@ -225,11 +227,12 @@ def main() -> None:
     """Serve until SIGTERM; then every unit has ended."""
     # What daemonizes stays a child of this process, as processes of a unit stay in its control group.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    bus = Bus(Path(sys.argv[1]))
     # No Event: a handler that runs while this thread waits for one could have to wait for a lock that this thread has.
     came: set[int] = set()
+    # Before the socket is there, by which others know that it may be told something.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda each, _: came.add(each))
+    bus = Bus(Path(sys.argv[1]))
     threading.Thread(target=bus.serve_forever, daemon=True).start()
     while signal.SIGTERM not in came:
         time.sleep(_LOOK_SECONDS)
