@@ -171,14 +171,18 @@ def test_faults_strike_the_call_and_the_chip_that_they_were_asked_for(tmp_path: 
 def test_latency_holds_up_the_call_and_nobody_else(tmp_path: Path) -> None:
     """A slow creation on one chip, questions about another meanwhile."""
     fake = FakeDcmi.create(tmp_path / "dcmi", ["910B4", "910B4"])
-    fake.delay("dcmi_create_vdevice", 3, card=0)
+    # It takes until the other program has ended, however long that takes to start.
+    fake.hang("dcmi_create_vdevice", card=0)
     slow = threading.Thread(target=run, args=(fake, 'cut("vir05_1c_8g")'))
     slow.start()
-    while "dcmi_create_vdevice" not in fake.calls():
-        time.sleep(0.01)
-    run(fake, "answer = whole(card=2)")
-    assert fake.vnpus() == ()
-    slow.join()
+    try:
+        while "dcmi_create_vdevice" not in fake.calls():
+            time.sleep(0.01)
+        run(fake, "answer = whole(card=2)")
+        assert fake.vnpus() == ()
+    finally:
+        fake.drop_rules()
+        slow.join()
     assert len(fake.vnpus()) == 1
 
 
