@@ -2,6 +2,7 @@
 
 import aiohttp
 
+from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
@@ -100,7 +101,12 @@ async def test_a_layouts_partition_is_published_and_served(make_node: MakeNode, 
         await node.remove(device)
         await node.unprepare(claim)
         await eventually(node.devices, lambda found: device not in found)
-        assert node.hardware() == []
+
+        async def hardware() -> list[Json]:
+            return node.hardware()
+
+        # It is not offered any more from when its removal begins.
+        await eventually(hardware, lambda rows: rows == [])
 
 
 async def test_a_foreign_partition_is_subtracted_and_left_alone(make_node: MakeNode) -> None:
