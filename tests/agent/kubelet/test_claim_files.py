@@ -22,7 +22,11 @@ async def test_files_that_no_claim_needs_are_removed_at_start_and_later(make_nod
             uid = uuid.uuid4()
             (cdi / f"{GPU}_{uid}.json").write_text(f'{{"kind": "{GPU}/claim"}}')
             (cdi / f"{GPU}_{uuid.uuid4()}.new").write_text("{")
-            (metadata / str(uid) / "r0").mkdir(parents=True)
+            # Put there whole: the agent may remove a folder before it has another one in it.
+            made = node.folder / str(uid)
+            (made / "r0").mkdir(parents=True)
+            metadata.mkdir(parents=True, exist_ok=True)
+            made.rename(metadata / str(uid))
 
         async def names() -> set[str]:
             return {path.name for path in cdi.iterdir()} | {path.name for path in metadata.iterdir()}
