@@ -33,12 +33,16 @@ async def test_a_claim_says_that_its_devices_are_ready(
         other = await node.claim(namespace, "other", "gpu-1")
         assert await node.prepared(other) == ""
         await eventually(lambda: entries(node.api, other), bool)
-        mine = [
-            each
-            for each in control_plane.audited()
-            if (each.verb, each.namespace, each.name) == ("patch", namespace, "mine")
-        ]
-        assert len([each for each in mine if each.user.endswith(":apportion-agent")]) == 1
+
+        async def patches() -> int:
+            return sum(
+                (each.verb, each.namespace, each.name) == ("patch", namespace, "mine")
+                and each.user.endswith(":apportion-agent")
+                for each in control_plane.audited()
+            )
+
+        # The log of requests has one a moment after its object can be read.
+        assert await eventually(patches, bool) == 1
 
 
 async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, namespace: str) -> None:
