@@ -100,7 +100,7 @@ async def test_a_claim_that_waits_keeps_the_files_of_no_other_from_being_renewed
         served = preparer(tmp_path, node, PLACES[0])
         asked = asyncio.create_task(served.prepare(REF))
         await eventually(lambda: asyncio.to_thread(node.context.journal.claims), bool)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert not await served.restore_files(REF, {})
         assert not asked.done()
         asked.cancel()
