@@ -90,7 +90,7 @@ async def test_a_handler_that_fails_answers_the_runtime_which_hears_of_other_pod
         running = asyncio.create_task(plugin.run())
         try:
             await runtime.synchronized.wait()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 assert await runtime.begin("bad", "/proc/self/ns/net") == (
                     "defect of the agent: KeyError('IFLA_UNHEARD_OF')"
                 )
