@@ -189,7 +189,9 @@ class Installation:
         async def missing() -> set[str]:
             slices, _ = await self.cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
             have = {each["spec"].get("nodeName") for each in slices}
-            return {name for name, node in self.nodes.items() if node.simulation and name not in have}
+            # Without cards and without generic devices there is nothing to publish.
+            publish = {name for name, node in self.nodes.items() if node.simulation or node.lay_out}
+            return publish - have
 
         await eventually(missing, lambda names: not names, within=within)
 
