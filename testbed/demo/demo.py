@@ -112,11 +112,11 @@ class Demo:
             soft_wrap=True,
             highlight=False,
         )
-        self._console.print("Ctrl-C ends it and cleans up.")
         interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
         # A shell starts what is in its background with SIGINT ignored; kill ends the demo there.
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, interrupted.set)
+        self._console.print("Ctrl-C ends it and cleans up.")
         await interrupted.wait()
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(name)
