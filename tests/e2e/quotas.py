@@ -51,6 +51,16 @@ def conditions(found: Json) -> dict[str, str]:
     return {each["type"]: each["reason"] for each in found.get("conditions", ())}
 
 
+async def in_force(installation: Installation, *names: str) -> None:
+    """Wait until the operator knows quotas: what it sees before is given out without them."""
+    for name in names:
+        await eventually(
+            lambda name=name: status(installation, name),  # type: ignore[misc]
+            lambda now: conditions(now).get("Accepted") == "Valid",
+            within=PATIENCE,
+        )
+
+
 class Quotas:
     node = "h100-a"
     """A node with eight GPUs."""
@@ -74,6 +84,7 @@ class Quotas:
         red, blue = tenants
         entry = {"name": "gpus", "deviceClass": GPU, "guaranteed": 1, "limit": 2}
         async with objects(installation, quota("red", entry, team="red")):
+            await in_force(installation, "red")
             for name in ("one", "two"):
                 await red.make(claim(name, request(GPU)))
                 await red.make(pod(name, name))
@@ -109,6 +120,7 @@ class Quotas:
         red, _ = tenants
         entry = {"name": "memory", "capacity": "gpu.apportion.dev/memory", "limit": "20Gi"}
         async with objects(installation, quota("memory", entry, team="red")):
+            await in_force(installation, "memory")
             small = profile("1g.10gb")
             for names in (("a", "b"), ("c",)):
                 for name in names:
@@ -132,6 +144,7 @@ class Quotas:
         red, _ = tenants
         entry = {"name": "gpus", "deviceClass": GPU, "limit": 0}
         async with objects(installation, quota("none", entry, team="red")):
+            await in_force(installation, "none")
             await red.make(claim("waits", request(GPU)))
             await red.make(pod("waits", "waits"))
             await red.event("waits", "ExceedsLimit", "used 0, asked 1, limit 0")
@@ -151,12 +164,7 @@ class Quotas:
                 objects(installation, quota(team, entry, team=team, cohort="colours"))
             )
         async with stack:
-            for team in ("red", "blue"):
-                await eventually(
-                    lambda team=team: status(installation, team),  # type: ignore[misc]
-                    lambda now: conditions(now).get("Accepted") == "Valid",
-                    within=PATIENCE,
-                )
+            await in_force(installation, "red", "blue")
             blocker = await self._fill(red, blue)
             for tenant in (red, blue):
                 for number in range(8):
