@@ -71,7 +71,7 @@ async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Re
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 class TestRules:
     @pytest.mark.parametrize("account", [OPERATOR, AGENT])
     async def test_every_right_is_used_or_proven_necessary(
