@@ -11,6 +11,7 @@ import pytest
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import demo_nodes
+from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, Installation
 from tests.docs.blocks import blocks
 from tests.e2e.tenant import LEASE
@@ -20,7 +21,7 @@ BLOCKS = [
     for block in blocks(REPOSITORY / "docs/quickstart.md")
     if block.language == "sh" and block.is_run
 ]
-INSTALL, *USE, UNINSTALL = BLOCKS
+INSTALL, *USE, REFUSED, UNINSTALL = BLOCKS
 RELEASE = "apportion release"
 
 
@@ -61,7 +62,8 @@ async def test_the_quickstart_works_as_it_is_written(cluster: ControlPlane, bina
         said = "\n".join([await shell(cluster, binaries, block) for block in USE])
         assert "NVIDIA H100" in said
         assert "team-a/mig is served" in said
-        assert "NotAllocated" in said
+        # A person who asks before controller-manager has made the claim of the pod is told so, and asks again.
+        await eventually(lambda: shell(cluster, binaries, REFUSED), lambda text: "NotAllocated" in text)
 
         before, after = UNINSTALL.split(RELEASE)
         await shell(cluster, binaries, before)
