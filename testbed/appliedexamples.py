@@ -1,9 +1,10 @@
 """AppliedExamples: examples made in a cluster by kubectl, as their files tell users to, and deleted again.
 
-In: examples, a namespace for those that have none of their own. Out: their objects, those with the label `step=2` once the pods without it run; what
-they have left after their end.
+In: examples, a namespace for those that have none of their own. Out: their objects, quotas and policies before others, and those with the label
+`step=2` once the pods without it run; what they have left after their end.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ from testbed.installation import Installation
 
 _PATIENCE_SECONDS = 60.0
 """Until the pods of a first step run."""
+_RULES = {"AcceleratorQuota": "acceleratorquotas", "AllocationPolicy": "allocationpolicies"}
+"""Kinds by which the operator serves others, with their resources; they have no namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class AppliedExamples:
     async def apply(self) -> None:
         """Apply all of them; those that come in steps first, before others have the devices that they name."""
         kubectl, others = self.installation.cluster.kubectl, self._others()
+        await self._rule()
         for each in self.examples:
             if (first := each.pods_before_last()) is not None:
                 where = () if each.namespaces else ("-n", self.namespace)
@@ -61,6 +65,21 @@ class AppliedExamples:
             if await api.find(f"/api/v1/namespaces/{each}") is not None
         ]
         return [*view.pods, *view.claims, *held, *own]
+
+    async def _rule(self) -> None:
+        """Apply quotas and policies, and wait until the operator knows them: a pod that it sees before one of them is served without it."""
+        rules = [made for each in self.examples for made in each.objects if made["kind"] in _RULES]
+        cluster = self.installation.cluster
+        if rules:
+            text = json.dumps({"apiVersion": "v1", "kind": "List", "items": rules})
+            await cluster.kubectl("apply", "-f", "-", stdin=text)
+        for each in rules:
+            path = f"/apis/{each['apiVersion']}/{_RULES[each['kind']]}/{each['metadata']['name']}"
+            await eventually(
+                partial(cluster.api.get, path),
+                lambda found: found.get("status", {}).get("conditions"),
+                within=_PATIENCE_SECONDS,
+            )
 
     async def _waiting(self, names: Iterable[str]) -> list[str]:
         """Return those of some pods that do not run yet."""
