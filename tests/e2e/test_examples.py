@@ -25,4 +25,5 @@ async def test_an_example_reaches_its_expected_end_and_leaves_nothing(
     assert differences == []
 
     await applied.delete()
-    assert await eventually(applied.left, lambda names: not names, within=PATIENCE) == []
+    # A namespace goes in rounds, seconds apart, the later the slower the end of what is in it.
+    assert await eventually(applied.left, lambda names: not names, within=2 * PATIENCE) == []
