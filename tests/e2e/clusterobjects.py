@@ -51,6 +51,15 @@ async def condition(installation: Installation, path: str, kind: str) -> dict[st
     return await eventually(now, within=PATIENCE)
 
 
+async def known(installation: Installation, path: str) -> None:
+    """Wait until the operator has said something of an object of ours: a pod that it sees before is served without it."""
+    await eventually(
+        lambda: installation.cluster.api.get(path),
+        lambda found: found.get("status", {}).get("conditions"),
+        within=PATIENCE,
+    )
+
+
 async def device_attributes(installation: Installation, names: list[str]) -> list[dict[str, Any]]:
     """Return the attributes of devices, given as pool/device."""
     slices, _ = await installation.cluster.api.items(SLICES)

@@ -1,12 +1,12 @@
 """A class of two cards on one node whose pods may be evicted, and pods of three priorities on it."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 from testbed.api import Json
 from testbed.installation import Installation
-from tests.e2e.clusterobjects import objects
+from tests.e2e.clusterobjects import known, objects
 from tests.e2e.tenant import CLASSES, OWN, Tenant, claim, device_class, pod, profile, request
 
 CLASS = "preemptible"
@@ -43,7 +43,6 @@ async def preemptible(
         },
     }
     made = [(CLASSES, device_class(CLASS, f"{own} && {_BUS} in [{buses}]", managed=False))]
-    made.append((f"{OWN}/allocationpolicies", policy))
     for name, value, preempts in (
         ("low", 10, "PreemptLowerPriority"),
         ("high", 1000, "PreemptLowerPriority"),
@@ -57,9 +56,12 @@ async def preemptible(
             "preemptionPolicy": preempts,
         }
         made.append((_PRIORITIES, body))
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(objects(installation, *made))
-        yield
+    policies = f"{OWN}/allocationpolicies"
+    async with objects(installation, (policies, policy)):
+        # Without it the class would be nobody's, and the pods would lose their gates.
+        await known(installation, f"{policies}/{CLASS}")
+        async with objects(installation, *made):
+            yield
 
 
 async def ask(tenant: Tenant, name: str, wanted: str, priority: str, *selectors: str, **spec: Any) -> Json:
