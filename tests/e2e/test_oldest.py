@@ -12,6 +12,7 @@ from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
+from tests.e2e.clusterobjects import objects
 from tests.e2e.deviceplugins import NVIDIA, asking
 from tests.e2e.newnode import BLUE, comes, seen_by_autoscalers
 from tests.e2e.quotas import Quotas
@@ -103,19 +104,16 @@ async def test_one_partition_lives_its_whole_life(
 ) -> None:
     """Claimed, cut, used, idle, reused, removed after its idle timeout."""
     team, _ = namespaces
-    api = installation.cluster.api
-    await api.create(
-        f"{OWN}/allocationpolicies",
-        {
-            "apiVersion": "apportion.dev/v1alpha1",
-            "kind": "AllocationPolicy",
-            "metadata": {"name": "brief"},
-            "spec": {
-                "deviceClasses": {"selector": {"matchLabels": MANAGED}},
-                "partitions": {"idleTimeout": "4s"},
-            },
+    api, policies = installation.cluster.api, f"{OWN}/allocationpolicies"
+    brief = {
+        "apiVersion": "apportion.dev/v1alpha1",
+        "kind": "AllocationPolicy",
+        "metadata": {"name": "brief"},
+        "spec": {
+            "deviceClasses": {"selector": {"matchLabels": MANAGED}},
+            "partitions": {"idleTimeout": "10m"},
         },
-    )
+    }
 
     async def cut() -> list[str]:
         return [row["uuid"] for row in installation.hardware("gpus")]
@@ -127,30 +125,33 @@ async def test_one_partition_lives_its_whole_life(
             return "gone" if error.status == 404 else str(error)
         return f"{found.get('status', {}).get('phase')} {(found['spec'].get('holder') or {}).get('name')}"
 
-    assert await cut() == []
-    await team.make(claim("first", request(MIG, profile("1g.10gb"))))
-    await team.make(pod("first", "first"))
-    await team.running("first")
-    [device] = await team.allocated("first")
-    name = device.replace("/", "-")
-    [uuid] = await cut()
-    assert await phase(name) == "Ready first"
+    async with objects(installation, (policies, brief)):
+        assert await cut() == []
+        await team.make(claim("first", request(MIG, profile("1g.10gb"))))
+        await team.make(pod("first", "first"))
+        await team.running("first")
+        [device] = await team.allocated("first")
+        name = device.replace("/", "-")
+        [uuid] = await cut()
+        assert await phase(name) == "Ready first"
 
-    for each in (("Pod", "first"), ("ResourceClaim", "first")):
-        await team.delete(*each)
-    assert await eventually(lambda: phase(name), lambda now: now == "Idle None") == "Idle None"
-    assert await cut() == [uuid]
+        for each in (("Pod", "first"), ("ResourceClaim", "first")):
+            await team.delete(*each)
+        assert await eventually(lambda: phase(name), lambda now: now == "Idle None") == "Idle None"
+        assert await cut() == [uuid]
 
-    await team.make(claim("second", request(MIG, profile("1g.10gb"))))
-    await team.make(pod("second", "second"))
-    await team.running("second")
-    assert await team.allocated("second") == [device]
-    assert await cut() == [uuid]
+        await team.make(claim("second", request(MIG, profile("1g.10gb"))))
+        await team.make(pod("second", "second"))
+        await team.running("second")
+        assert await team.allocated("second") == [device]
+        assert await cut() == [uuid]
 
-    for each in (("Pod", "second"), ("ResourceClaim", "second")):
-        await team.delete(*each)
-    assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
-    assert await cut() == []
+        # Short from now on: the second claim had to come before the time is over, however slow the machine is.
+        await api.patch(f"{policies}/brief", {"spec": {"partitions": {"idleTimeout": "1s"}}})
+        for each in (("Pod", "second"), ("ResourceClaim", "second")):
+            await team.delete(*each)
+        assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
+        assert await cut() == []
 
 
 async def test_a_rule_of_the_version_that_is_served_there_keeps_pods_off_devices(
