@@ -12,7 +12,11 @@ from testbed.reflector import Reflector, Reflectors
 
 
 class Timeline:
-    """Follows the pods of one namespace; every time is that of the event's arrival here."""
+    """Follows the pods of one namespace; every time is that of the event's arrival here.
+
+    Events of pods and of claims come by two watches, in any order: of a pod that is seen with a node, the claim was made and had its devices then
+    at the latest.
+    """
 
     def __init__(self, api: Api, namespace: str, pods: int, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -20,9 +24,9 @@ class Timeline:
         self.created: dict[str, float] = {}
         """When the request that created the pod was sent."""
         self.claimed: dict[str, float] = {}
-        """When its claim, which controller-manager makes from the template, was first seen."""
+        """When its claim, which controller-manager makes from the template, was first seen, or it with a node."""
         self.allocated: dict[str, float] = {}
-        """When its claim was first seen with an allocation."""
+        """When its claim was first seen with an allocation, or it with a node."""
         self.bound: dict[str, float] = {}
         """When it was first seen with a node."""
         self.on_bound: Callable[[str], None] = lambda _: None
@@ -41,7 +45,9 @@ class Timeline:
             return
         name = item["metadata"]["name"]
         if name not in self.bound:
-            self.bound[name] = self._clock()
+            self.bound[name] = now = self._clock()
+            for earlier in (self.claimed, self.allocated):
+                earlier.setdefault(name, now)
             self.on_bound(name)
             if len(self.bound) == self._pods:
                 self.all_bound.set()
