@@ -17,15 +17,16 @@ def test_a_storm_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = orjson.loads(done.stdout)
+    assert tuple(found["poison"]) == POISONS
+    # The first ten, and another one after every 20 s that the storm lasts.
+    assert found["poison"].pop("selector") >= 10
     assert found["poison"] == {
-        "selector": 10,
         "gang": 20,
         "queue": 30,
         "never": 4,
         "zone": 2,
         "finalizers": 4,
     }
-    assert tuple(found["poison"]) == POISONS
     assert found["poisonNotMade"] == {}
     before, during = found["before"], found["during"]
     assert before["created"] + during["created"] == 2 * (10 + 10)
