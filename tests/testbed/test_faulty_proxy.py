@@ -165,13 +165,13 @@ async def test_a_watch_breaks_and_begins_with_what_it_has_shown(
         await api.create(maps, a_map(name))
     proxy.rules = [Rule(Fault.CUT)]
     with suppress(aiohttp.ClientError):
-        async for _, found in api.watch(maps, version):
+        async for _, found in api.watch(maps, version, fieldSelector=OWN):
             version = found["metadata"]["resourceVersion"]
     assert proxy.faults == {Fault.CUT: 1}
     proxy.rules = [Rule(Fault.REPLAY)]
-    await api.get(f"{maps}?limit=1")  # asks for the present version only
+    await api.get(maps, limit="1", fieldSelector=OWN)  # asks for the present version only
     seen = []
-    async for _, found in api.watch(maps, version):
+    async for _, found in api.watch(maps, version, fieldSelector=OWN):
         seen.append(found["metadata"]["name"])
         if "c" in seen:
             break
