@@ -48,7 +48,7 @@ class SmallPlugin:
         self.server.add_insecure_port(f"unix:{self.endpoint}")
         self.server.add_insecure_port(f"unix:{root / 'plugins_registry' / f'{DRIVER}-reg.sock'}")
         await self.server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.accepted.wait()
         return self
 
