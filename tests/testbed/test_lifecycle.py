@@ -74,14 +74,14 @@ async def test_components_end_with_their_owner(binaries: Binaries, word: signal.
         start_new_session=True,
     )
     assert owner.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):  # the start of each component has two minutes
         folder, *pids = (await owner.stdout.readline()).decode().split()
     components = [psutil.Process(int(pid)) for pid in pids]
     assert len(components) == 2
     owner.send_signal(word)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await owner.wait()
-    _, alive = await asyncio.to_thread(psutil.wait_procs, components, 10)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, components, 30)
     assert not alive
     if word == signal.SIGINT:
         assert not await asyncio.to_thread(Path(folder).exists)
@@ -105,11 +105,11 @@ async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     """After the grace period nothing is asked any more, and children of the program go with it."""
     log = tmp_path / "log"
     stubborn = Process.start("stubborn", ["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; wait"], log)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not log.read_text().strip():  # noqa: ASYNC110 - a file rings no bell
             await asyncio.sleep(0.02)
     child = psutil.Process(int(log.read_text()))
     await stubborn.stop(0.2)
     assert not stubborn.running()
-    await asyncio.to_thread(psutil.wait_procs, [child], 5)
+    await asyncio.to_thread(psutil.wait_procs, [child], 30)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
