@@ -174,9 +174,7 @@ class RealNodeInstallation:
         found_by_kind: dict[str, object] = {
             "CDI files": self.cdi(),
             "claims in the journal": rows["claims"],
-            "Partitions": [
-                each["metadata"]["name"] for each in partitions if each["spec"].get("holder") or not warm
-            ],
+            "Partitions": [each["metadata"]["name"] for each in partitions if not warm or not _is_idle(each)],
             "partitions on the hardware": [] if warm else self._cards.partitions(),
             "partitions in the journal": [] if warm else rows["partitions"],
             "processes": sorted(self.node.processes()),
@@ -205,3 +203,8 @@ class RealNodeInstallation:
     async def nothing_left(self, *, warm: bool, within: float = 30.0) -> None:
         """Wait until nothing is left. Raises NotReadyInTimeError with what is."""
         await eventually(lambda: self.left(warm=warm), lambda found: not found, within=within)
+
+
+def _is_idle(partition: Json) -> bool:
+    """Say whether nobody holds a partition and its agent has said so: before, the next claim is served by another one that is cut for it."""
+    return not partition["spec"].get("holder") and partition.get("status", {}).get("phase") == "Idle"
