@@ -122,13 +122,18 @@ def seen(name: str, namespace: str = "") -> dict[str, Any]:
     found = next((row for row in rows if row.get("ifname") == name), None)
     if found is None:
         return {}
-    routes = [
-        row
-        for family in ("-4", "-6")
-        for row in ip(family, "route", "show", "dev", name, namespace=namespace) or ()
-        if row.get("protocol") != "kernel"
-    ]
-    alias = next((row.get("ifalias", "") for row in ip("link", "show", name, namespace=namespace)), "")
+    try:
+        routes = [
+            row
+            for family in ("-4", "-6")
+            for row in ip(family, "route", "show", "dev", name, namespace=namespace) or ()
+            if row.get("protocol") != "kernel"
+        ]
+        alias = next((row.get("ifalias", "") for row in ip("link", "show", name, namespace=namespace)), "")
+    except subprocess.CalledProcessError:
+        if any(row.get("ifname") == name for row in ip("address", "show", namespace=namespace)):
+            raise
+        return {}  # it left between two of these looks
     return {
         "mtu": found["mtu"],
         "up": "UP" in found["flags"],
