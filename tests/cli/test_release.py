@@ -10,10 +10,17 @@ import pytest
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
-from testbed.installation import REPOSITORY
+from testbed.installation import REPOSITORY, until_served
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
 RESOURCE = "/apis/resource.k8s.io/v1"
+
+
+@pytest.fixture(autouse=True)
+async def kinds(control_plane: ControlPlane) -> None:
+    """Have our kinds served: a moment after they were applied, not at once."""
+    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
+    await until_served(control_plane)
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +70,6 @@ def partition(name: str) -> dict[str, object]:
 
 async def test_gates_open_and_finalizers_go(control_plane: ControlPlane, namespace: str) -> None:
     """Others' gates and finalizers stay."""
-    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
     core, resource = f"/api/v1/namespaces/{namespace}", f"/apis/resource.k8s.io/v1/namespaces/{namespace}"
     gates = [{"name": "other/gate"}, {"name": "apportion.dev/allocation"}]
     spec = {"schedulingGates": gates, "containers": [{"name": "c", "image": "none"}]}
@@ -87,7 +93,6 @@ async def test_a_partition_whose_agent_does_not_answer_is_named_and_dropped_only
     control_plane: ControlPlane, namespace: str
 ) -> None:
     """Its hardware may still be cut, so somebody has to say so."""
-    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
     await control_plane.api.create(PARTITIONS, partition("gone-part"))
     code, output = await release(control_plane, "--namespace", namespace, "--patience", "0.5")
     assert (code, "left: partition gone-part" in output) == (1, True), output
@@ -98,7 +103,6 @@ async def test_a_partition_whose_agent_does_not_answer_is_named_and_dropped_only
 
 async def test_pods_that_come_after_it_get_no_gate(control_plane: ControlPlane, namespace: str) -> None:
     """What admission gates between this and the uninstallation would wait for ever: nobody is left who opens it."""
-    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
     admission = str(REPOSITORY / "manifests/base/admission.yaml")
     await control_plane.kubectl("apply", "-f", admission)
     try:
@@ -121,7 +125,6 @@ async def test_a_claim_in_deletion_that_is_in_use_keeps_nobody_from_it(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     """The API server lets nobody add a finalizer to it: it keeps ours until its pod has ended, and the others lose theirs."""
-    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
     api, core = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     claims = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
     user = await api.create(
