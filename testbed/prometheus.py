@@ -80,9 +80,10 @@ class Prometheus:
         if self._process is not None:
             await self._process.stop(5.0)
 
-    async def query(self, expression: str) -> list[Json]:
-        """Return the samples of an expression now. Raises QueryError."""
-        found: list[Json] = (await self._ask("/api/v1/query", query=expression))["result"]
+    async def query(self, expression: str, at: float | None = None) -> list[Json]:
+        """Return the samples of an expression at a time (`time.time`), now if none is given. Raises QueryError."""
+        when = {} if at is None else {"time": f"{at:.3f}"}
+        found: list[Json] = (await self._ask("/api/v1/query", query=expression, **when))["result"]
         return found
 
     async def names(self) -> frozenset[str]:

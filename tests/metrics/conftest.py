@@ -1,9 +1,10 @@
 """A real Prometheus that has scraped a real run: operator, an agent, claims that were served, wait, and never can be."""
 
-import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -26,13 +27,43 @@ SCRAPES = 3.0
 """Seconds of scrapes after the last change, so that rates have two of them, and rules were evaluated."""
 SETTLED = 'sum(apportion_partitions{phase="Idle"}) == 1 and sum(apportion_agent_claims) == 2'
 """True when the partition whose claim has ended is idle."""
+ANSWERED = "min(min_over_time(up[5s])) == 1"
+"""True when no target has been silent for five scrapes: on a busy machine an answer may take longer than the second that a scrape has, and what the target
+said before counts no longer."""
+COMMITTED = 2.0
+"""Seconds after which nothing is added to a moment: a scrape that began then has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a Prometheus knows of a moment at which every target had answered."""
+
+    prometheus: Prometheus
+    at: float
+
+    async def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the samples of an expression. Raises QueryError."""
+        return await self.prometheus.query(expression, self.at)
+
+    async def names(self) -> frozenset[str]:
+        """Return the names of all metrics that were scraped."""
+        return await self.prometheus.names()
+
+    async def rules(self) -> list[dict[str, Any]]:
+        """Return the rules as they were evaluated while every target answered."""
+
+        async def found() -> list[dict[str, Any]]:
+            evaluated = await self.prometheus.rules()
+            return evaluated if await self.prometheus.query(ANSWERED) else []
+
+        return await eventually(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
     """A Prometheus, and what its targets say now."""
 
-    prometheus: Prometheus
+    prometheus: Moment
     texts: dict[str, str]
     """By job."""
 
@@ -70,9 +101,16 @@ async def scraped(
         async with Prometheus(program, folder, monitors(), ports, rules()) as prometheus:
             await _happen(installation)
             await eventually(lambda: prometheus.query(SETTLED), within=PATIENCE)
-            await asyncio.sleep(SCRAPES)
+            settled = time.time()
+
+            async def moment() -> float | None:
+                at = time.time() - COMMITTED
+                enough = at > settled + SCRAPES and await prometheus.query(f"{ANSWERED} and {SETTLED}", at)
+                return at if enough else None
+
+            at = await eventually(moment)
             texts = {job: await _read(numbers[0]) for job, numbers in ports.items()}
-            yield Scraped(prometheus, texts)
+            yield Scraped(Moment(prometheus, at or 0.0), texts)
 
 
 async def _happen(installation: Installation) -> None:
