@@ -27,8 +27,8 @@ SCRAPES = 3.0
 """Seconds of scrapes after the last change, so that rates have two of them, and rules were evaluated."""
 SETTLED = 'sum(apportion_partitions{phase="Idle"}) == 1 and sum(apportion_agent_claims) == 2'
 """True when the partition whose claim has ended is idle."""
-ANSWERED = "min(min_over_time(up[5s])) == 1"
-"""True when no target has been silent for five scrapes: on a busy machine an answer may take longer than the second that a scrape has, and what the target
+ANSWERED = "min(min_over_time(up[3s])) == 1"
+"""True when no target has been silent for three scrapes: on a busy machine an answer may take longer than the second that a scrape has, and what the target
 said before counts no longer."""
 COMMITTED = 2.0
 """Seconds after which nothing is added to a moment: a scrape that began then has ended."""
