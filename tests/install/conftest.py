@@ -3,6 +3,7 @@
 Tests that hold for both versions are written once, in a class that asks for `cluster`; two subclasses say which (`supportedversions`).
 """
 
+import fcntl
 import hashlib
 import subprocess
 import sys
@@ -39,19 +40,17 @@ def wheels() -> Path:
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     place = platformdirs.user_cache_path("apportion") / "testbed" / "wheels" / f"{python}-{digest}"
-    if not place.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            fetched = Path(folder) / "wheels"
-            options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
-            command = [sys.executable, "-m", "pip", "download", *options]
-            subprocess.run([*command, "--dest", fetched, "--requirement", requirements], check=True)
-            try:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f".{place.name}.lock").open("w") as lock:
+        # Another worker may want them at the same time, and no folder takes the place of one that has files.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+                fetched = Path(folder) / "wheels"
+                options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
+                command = [sys.executable, "-m", "pip", "download", *options]
+                subprocess.run([*command, "--dest", fetched, "--requirement", requirements], check=True)
                 fetched.replace(place)
-            except OSError:
-                # Another worker has fetched them meanwhile.
-                if not place.is_dir():
-                    raise
     return place
 
 
