@@ -168,13 +168,15 @@ class RealNodeInstallation:
             base.close()
 
     async def left(self, *, warm: bool) -> dict[str, object]:
-        """Return what claims have left on the node; with `warm`, idle partitions do not count."""
+        """Return what claims have left on the node; with `warm`, partitions that nobody holds do not count."""
         partitions = await self.partitions()
         rows = self.journal()
         found_by_kind: dict[str, object] = {
             "CDI files": self.cdi(),
             "claims in the journal": rows["claims"],
-            "Partitions": [each["metadata"]["name"] for each in partitions if not warm or not _is_idle(each)],
+            "Partitions": [
+                each["metadata"]["name"] for each in partitions if not warm or not _is_let_go(each)
+            ],
             "partitions on the hardware": [] if warm else self._cards.partitions(),
             "partitions in the journal": [] if warm else rows["partitions"],
             "processes": sorted(self.node.processes()),
@@ -205,6 +207,6 @@ class RealNodeInstallation:
         await eventually(lambda: self.left(warm=warm), lambda found: not found, within=within)
 
 
-def _is_idle(partition: Json) -> bool:
-    """Say whether nobody holds a partition and its agent has said so: before, the next claim is served by another one that is cut for it."""
-    return not partition["spec"].get("holder") and partition.get("status", {}).get("phase") == "Idle"
+def _is_let_go(partition: Json) -> bool:
+    """Say whether nobody holds a partition, and its agent has seen that: while it is Ready, the next claim is served by another one that is cut for it."""
+    return not partition["spec"].get("holder") and partition.get("status", {}).get("phase") != "Ready"
