@@ -175,7 +175,7 @@ class Writer:
                 if now.uid == claim.uid and now.allocation == claim.allocation and not now.reserved_for:
                     await self._status(now, now.version, {"reservedFor": [_consumer(user)]})
                 elif unanswered and now.version == claim.version:
-                    await self._annotate(claim)
+                    await self._annotate(claim, resourceVersion=now.version)
             except (Missing, BrokenInput):
                 return
             except (ApiError, NotLeading):
@@ -189,8 +189,8 @@ class Writer:
             with suppress(Missing):
                 await self._annotate(claim)
 
-    async def _annotate(self, claim: Claim) -> None:
-        metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}}
+    async def _annotate(self, claim: Claim, **depends: str) -> None:
+        metadata = {"uid": claim.uid, "annotations": {CONSUMERS_CHECKED: self._stamp()}, **depends}
         await self._changed(claim, {"metadata": metadata})
 
     async def release(self, claim: Claim) -> None:
