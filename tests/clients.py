@@ -2,22 +2,35 @@
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
 
 
+class _NobodyListens(aiohttp.BaseConnector):
+    """Refuses each connection at once: when the kernel says so depends on how busy the machine is, and with that in which pass a write has failed."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, *_: object, **__: object
+    ) -> aiohttp.connector.Connection:
+        raise aiohttp.ClientConnectorError(
+            req.connection_key, ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+        )
+
+
 @pytest.fixture
 async def unanswered(authority: str) -> AsyncIterator[Client]:
     """Talk to nobody: what is written fails after the pass that decided it."""
-    settings = Configuration(
-        host="http://127.0.0.1:1", ssl_ca_cert=authority
-    )  # reserved, nothing listens there
+    settings = Configuration(host="http://127.0.0.1:1", ssl_ca_cert=authority)
     before = asyncio.all_tasks()
-    async with Client(settings, patience=1.0, manager="apportion-operator") as made:
+    async with Client(settings, patience=60.0, manager="apportion-operator") as made:
+        await made._session.close()
+        made._session = aiohttp.ClientSession(connector=_NobodyListens())
         yield made
         # Each write that was begun fails by itself: one that met a closed connection would be logged with its traceback.
         await asyncio.gather(
