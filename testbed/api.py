@@ -3,7 +3,9 @@
 It shares no code with the product, so that tests read the API independently of it.
 """
 
+import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +29,10 @@ Json = dict[str, Any]
 _PAGE = 500
 _WATCH_SECONDS = 300
 _LONGEST_LINE = 16 << 20
+_INITIALIZING = b"storage is (re)initializing"
+"""In a refusal (429): the API server has just begun to serve a kind, as that of a new CustomResourceDefinition. Its other clients ask once more, too."""
+_INITIALIZED_WITHIN = 60.0
+_LOOK_SECONDS = 0.1
 
 
 class Api:
@@ -172,14 +178,19 @@ class Api:
         parameters: Mapping[str, str] | None = None,
     ) -> Json:
         data = None if body is None else orjson.dumps(body)
-        async with self._pool.request(
-            method, path, data=data, params=parameters or None, headers={"Content-Type": content}
-        ) as response:
-            answer = await response.read()
-            if response.status >= 400:
-                raise _refusal(response.status, answer, f"{method} {path}")
-            decoded: Json = orjson.loads(answer)
-            return decoded
+        until = time.monotonic() + _INITIALIZED_WITHIN
+        while True:
+            async with self._pool.request(
+                method, path, data=data, params=parameters or None, headers={"Content-Type": content}
+            ) as response:
+                answer = await response.read()
+            if response.status < 400:
+                decoded: Json = orjson.loads(answer)
+                return decoded
+            refusal = _refusal(response.status, answer, f"{method} {path}")
+            if _INITIALIZING not in answer or time.monotonic() > until:
+                raise refusal
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _refusal(status: int, answer: bytes, request: str) -> ApiError:
