@@ -62,6 +62,17 @@ async def _pod(client: Client, namespace: str, name: str) -> Pod:
     return Pod.from_json(await client.create(PODS, body, namespace=namespace))
 
 
+async def _pods_are_watched(cluster: ControlPlane, namespace: str) -> None:
+    """Wait until controller-manager has listed the pods, and hears of others: sooner it makes none for a ReplicaSet."""
+    labels = {"app": "first"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    body = {"metadata": {"name": "first"}, "spec": spec}
+    await cluster.api.create(f"/apis/apps/v1/namespaces/{namespace}/replicasets", body)
+    path = PODS.path(namespace=namespace)
+    await eventually(lambda: cluster.api.get(path), lambda found: found["items"])
+
+
 async def test_controller_manager_hears_of_a_pod_that_it_never_saw(binaries: Binaries) -> None:
     """The pod came and went while the watch of pods was broken: its claim keeps its devices until it changes."""
     async with (
@@ -73,6 +84,7 @@ async def test_controller_manager_hears_of_a_pod_that_it_never_saw(binaries: Bin
         writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
         namespace = await cluster.make_namespace()
         await cluster.service_account(namespace, "default")
+        await _pods_are_watched(cluster, namespace)
         claim = await written.claim(client, namespace)
         proxy.rules = [Rule(Fault.DROP_REQUEST, "GET", _EVERY_POD)]
         await _pod(client, namespace, "last-that-is-seen")
