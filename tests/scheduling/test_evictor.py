@@ -18,12 +18,15 @@ IMAGE = "registry.k8s.io/pause:3.10"
 async def running(
     client: Client, namespace: str, *names: str, phase: str = "Running", ready: bool = True
 ) -> list[Pod]:
-    """Make pods with a label, and let them run and be ready, as kubelet would, unless it is said otherwise."""
+    """Make pods with a label, and let them run and be ready, as kubelet would, unless it is said otherwise.
+
+    controller-manager deletes the pods of a node that it has missed for 40 s: those of other tests have other nodes.
+    """
     made = []
     for name in names:
         body = {
             "metadata": {"name": name, "labels": {"app": "a"}},
-            "spec": {"nodeName": "nowhere", "containers": [{"name": "main", "image": IMAGE}]},
+            "spec": {"nodeName": f"nowhere-{namespace}", "containers": [{"name": "main", "image": IMAGE}]},
         }
         await client.create(PODS, body, namespace=namespace)
         condition = {"type": "Ready", "status": str(ready)}
