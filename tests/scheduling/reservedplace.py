@@ -28,6 +28,8 @@ from testbed.nodes import simulated_nodes
 
 _TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
 _SMALL = {"cpu": "1", "memory": "8Gi", "pods": "20"}
+LONG = 60.0
+"""Seconds: longer than kube-scheduler takes on a busy machine, also where it sees a pod before the devices of its claim and tries it once more."""
 
 
 @dataclass(frozen=True)
@@ -124,19 +126,26 @@ class Place:
 
 @asynccontextmanager
 async def clearing(
-    place: Place, folder: Path, pod: Pod, claim: Claim, *rules: Rule, fence: Callable[[], None] = lambda: None
+    place: Place,
+    folder: Path,
+    pod: Pod,
+    claim: Claim,
+    *rules: Rule,
+    fence: Callable[[], None] = lambda: None,
+    patience: float = LONG,
 ) -> AsyncIterator[tuple[FaultyProxy, asyncio.Task[bool]]]:
-    """Clear a claim; its pod was not bound when it was read, and is when the first write is under way, which is held until `let_go`, for 5 s at most.
+    """Clear a claim; its pod was not bound when it was read, and is when the first write is under way, which is held until `let_go`.
 
-    The client waits for 3 s. `rules`: what goes wrong with that write. controller-manager does nothing within the block.
+    The client waits for `patience` seconds, by default for longer than a pod takes to be bound. `rules`: what goes wrong with that write.
+    controller-manager does nothing within the block.
     """
     async with (
         FaultyProxy(place.cluster.kubeconfig) as proxy,
         await connect(
-            proxy.kubeconfig(folder / "proxied"), patience=3.0, manager="apportion-operator"
+            proxy.kubeconfig(folder / "proxied"), patience=patience, manager="apportion-operator"
         ) as client,
     ):
-        proxy.rules = [Rule(Fault.HOLD_REQUEST, "PATCH", "/status", times=1, seconds=5.0), *rules]
+        proxy.rules = [Rule(Fault.HOLD_REQUEST, "PATCH", "/status", times=1, seconds=2 * LONG), *rules]
         writer = Writer(client, fence=fence, now=lambda: datetime.now(UTC))
         task = asyncio.create_task(writer.clear(claim, pod))
 

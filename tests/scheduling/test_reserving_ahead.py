@@ -11,7 +11,7 @@ from apportion.errors import ApiError, NotLeading
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, Rule
-from tests.scheduling.reservedplace import Place, clearing, handed_on, place_in
+from tests.scheduling.reservedplace import LONG, Place, clearing, handed_on, place_in
 
 
 class Reserving:
@@ -160,13 +160,19 @@ class Reserving:
         pod, claim = await place.allocated("p", "reserved-large")
         rule = Rule(fault, method, path, times=1)
         with_the_write = [rule] if fault is Fault.LOSE_ANSWER else []
-        async with clearing(place, tmp_path, pod, claim, *with_the_write) as (proxy, cleared):
+        late = fault is Fault.HOLD_REQUEST
+        patience = 5.0 if late else LONG
+        async with clearing(place, tmp_path, pod, claim, *with_the_write, patience=patience) as (
+            proxy,
+            cleared,
+        ):
             if method == "GET":
                 proxy.rules.append(rule)
-            if fault is not Fault.HOLD_REQUEST:
+            if not late:
                 proxy.let_go()
             with pytest.raises(ApiError):
                 await cleared
+            proxy.let_go()
             await eventually(lambda: handed_on(proxy, "/status"))
             found = await place.claim_of(pod)
         assert found is not None
