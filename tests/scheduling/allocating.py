@@ -23,6 +23,8 @@ from tests.scheduling import written
 
 DEVICE = DeviceId("d.example.com", "n1", "dev")
 STATUS = "/resourceclaims/c/status"
+HELD = 60.0
+"""Seconds for which requests and answers are held at most: longer than all that a test does until it lets them go."""
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Allocating:
         return any(STATUS in request for request in self.proxy.answered)
 
     def _fault(self, *faults: Fault) -> None:
-        self.proxy.rules[:] = [Rule(fault, "PATCH", STATUS) for fault in faults]
+        self.proxy.rules[:] = [Rule(fault, "PATCH", STATUS, seconds=HELD) for fault in faults]
 
     async def see(self) -> Claim:
         """Let the watch show the claim as it is now."""

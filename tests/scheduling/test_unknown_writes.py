@@ -6,17 +6,17 @@ import pytest
 
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, Rule
-from tests.scheduling.allocating import STATUS, Allocating
+from tests.scheduling.allocating import HELD, STATUS, Allocating
 
-gives_up = pytest.mark.parametrize("patience", [2.0])
-"""Seconds after which the client gives up, where the test waits for that."""
+gives_up = pytest.mark.parametrize("patience", [5.0])
+"""Seconds after which the client gives up, where the test waits for that: all other requests are answered sooner."""
 
 
 async def test_an_answer_that_comes_after_its_echo_and_the_take_back_charges_nothing(
     allocating: Allocating,
 ) -> None:
     """The watch is faster than the answer in some of all writes; the device would be lost until the restart."""
-    allocating.proxy.rules[:] = [Rule(Fault.HOLD_ANSWER, "PATCH", STATUS)]
+    allocating.proxy.rules[:] = [Rule(Fault.HOLD_ANSWER, "PATCH", STATUS, seconds=HELD)]
     allocating.begin()
     await eventually(allocating.see, lambda claim: claim.allocation is not None)
     assert allocating.charged
@@ -33,13 +33,13 @@ async def test_an_answer_that_comes_after_its_echo_and_the_take_back_charges_not
 async def test_a_late_answer_says_nothing_about_a_newer_decision(allocating: Allocating) -> None:
     """The claim was taken back and decided anew before the first write was answered, and that answer is lost."""
     allocating.proxy.rules[:] = [
-        Rule(fault, "PATCH", STATUS) for fault in (Fault.HOLD_ANSWER, Fault.LOSE_ANSWER)
+        Rule(fault, "PATCH", STATUS, seconds=HELD) for fault in (Fault.HOLD_ANSWER, Fault.LOSE_ANSWER)
     ]
     allocating.begin()
     await eventually(allocating.see, lambda claim: claim.allocation is not None)
     await allocating.take_back()
     await allocating.see()
-    allocating.proxy.rules[:] = [Rule(Fault.HOLD_REQUEST, "PATCH", STATUS)]
+    allocating.proxy.rules[:] = [Rule(Fault.HOLD_REQUEST, "PATCH", STATUS, seconds=HELD)]
     allocating.begin()
     allocating.proxy.let_go()
     await eventually(allocating.holds_request)
