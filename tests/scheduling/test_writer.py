@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from apportion.api.contract import ALLOCATION_FINALIZER, GATE
-from apportion.cluster.client import Client
+from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
@@ -16,6 +17,7 @@ from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
+from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from tests.scheduling.written import allocate, claim, read
 
 ANSWER = Allocation(
@@ -169,27 +171,38 @@ async def test_a_namespace_does_not_wait_for_all_writes_of_another(
     assert written.index(one.namespace) <= 2
 
 
-async def test_no_start_of_a_pod_waits_for_what_autoscalers_see(client: Client, namespace: str) -> None:
-    """Thousands of conditions may be due at once, in the same namespace; they are written beside."""
-    writer = Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC), concurrency=4)
+async def test_no_start_of_a_pod_waits_for_what_autoscalers_see(
+    client: Client, namespace: str, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Thousands of conditions may be due at once, in the same namespace; they are written beside, however long the API server takes for them."""
     spec = {"schedulingGates": [{"name": GATE}], "containers": [{"name": "c", "image": "none"}]}
     bodies = [{"metadata": {"name": f"p{number}"}, "spec": spec} for number in range(12)]
     pods = [Pod.from_json(await client.create(PODS, body, namespace=namespace)) for body in bodies]
     made = await claim(client, namespace)
     written: list[str] = []
+    async with (
+        FaultyProxy(control_plane.kubeconfig) as proxy,
+        await connect(
+            proxy.kubeconfig(tmp_path / "proxied"), patience=60.0, manager="apportion-operator"
+        ) as proxied,
+    ):
+        proxy.rules = [Rule(Fault.HOLD_REQUEST, "PATCH", "/pods/", seconds=60.0)]
+        writer = Writer(
+            proxied, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC), concurrency=4
+        )
 
-    async def show(pod: Pod) -> None:
-        await writer.show(pod, "no node could serve it")
-        written.append("shown")
+        async def show(pod: Pod) -> None:
+            await writer.show(pod, "no node could serve it")
+            written.append("shown")
 
-    async def protect() -> None:
-        await writer.protect(made)
-        written.append("protected")
+        async def protect() -> None:
+            await writer.protect(made)
+            written.append("protected")
+            proxy.rules = []
+            proxy.let_go()
 
-    await asyncio.gather(*(show(pod) for pod in pods), protect())
+        await asyncio.gather(*(show(pod) for pod in pods), protect())
 
-    assert written.index("protected") < len(pods) - 2
-    assert written.count("shown") == 12
-    found = await client.list(PODS)
-    mine = [raw for raw in found["items"] if raw["metadata"]["namespace"] == namespace]
-    assert [Pod.from_json(raw).shown for raw in mine] == [True] * 12
+    assert written == ["protected", *["shown"] * 12]
+    found = await client.list(PODS, namespace=namespace)
+    assert [Pod.from_json(raw).shown for raw in found["items"]] == [True] * 12
