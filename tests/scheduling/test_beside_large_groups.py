@@ -37,6 +37,8 @@ class Beside:
         self.world.debouncer = debouncer
         self.server = Answering(self.world, SERVICE)
         self.cycle = self.world.cycle(self.server, settings, debouncer)
+        # By this time, too, no other namespace has written lately: on a slow machine the same work takes longer by the machine's own.
+        self.cycle._writes._writer._turns._clock = clock
         self._created: dict[str, float] = {}
 
     async def waits(self, is_over: Callable[[Answering, float], bool]) -> list[float]:
