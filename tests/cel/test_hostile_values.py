@@ -133,7 +133,7 @@ def test_an_evaluation_in_a_thread_is_bounded_whatever_is_evaluated_meanwhile() 
     thread = Thread(target=lambda: ended.append(hostile.measure(device())), daemon=True)
     thread.start()
     start = time.monotonic()
-    while not ended and time.monotonic() - start < 10:
+    while not ended and time.monotonic() - start < 60:
         assert small.match(device()) is True
         assert equal.match(device()) is True
     assert "actual cost limit exceeded" in str(ended)
