@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator
 
 from apportion.scheduling.cycle import Cycle
 
+_PATIENCE = 240.0
+"""Seconds: many times what any of this takes on a machine that does nothing else."""
+
 
 async def between(cycle: Cycle, turns: Iterator[None]) -> None:
     """Run the cycle, and take turns with it."""
     acting = asyncio.ensure_future(cycle.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(_PATIENCE):
             for _ in turns:
                 await asyncio.sleep(0.001)
     finally:
