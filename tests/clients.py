@@ -11,13 +11,17 @@ from kubernetes_asyncio.client import Configuration
 
 from apportion.cluster.client import Client
 
+_TURNS = 3
+
 
 class _NobodyListens(aiohttp.BaseConnector):
-    """Refuses each connection at once: when the kernel says so depends on how busy the machine is, and with that in which pass a write has failed."""
+    """Refuses each connection after so many turns of the loop as the kernel of an idle machine does: on a busy one they are more, and a write fails in another pass."""
 
     async def connect(
         self, req: aiohttp.ClientRequest, *_: object, **__: object
     ) -> aiohttp.connector.Connection:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         raise aiohttp.ClientConnectorError(
             req.connection_key, ConnectionRefusedError(errno.ECONNREFUSED, "refused")
         )
