@@ -20,7 +20,7 @@ class _NobodyListens(aiohttp.BaseConnector):
     async def connect(
         self, req: aiohttp.ClientRequest, *_: object, **__: object
     ) -> aiohttp.connector.Connection:
-        for _ in range(_TURNS):
+        for _turn in range(_TURNS):
             await asyncio.sleep(0)
         raise aiohttp.ClientConnectorError(
             req.connection_key, ConnectionRefusedError(errno.ECONNREFUSED, "refused")
