@@ -29,7 +29,8 @@ from testbed.supervised import Supervised
 NAMESPACE = "apportion-system"
 REPOSITORY = Path(__file__).resolve().parent.parent
 MANIFESTS = REPOSITORY / "manifests"
-_KINDS = ("partitions", "partitionlayouts", "allocationpolicies")
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_GROUP = "apportion.dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +234,16 @@ async def install(cluster: ControlPlane, manifests: Path = MANIFESTS) -> None:
 
 
 async def until_served(cluster: ControlPlane) -> None:
-    """Wait until the kinds of the product can be listed: a CRD that is established may answer 429 for a moment."""
-    crds = [f"crd/{kind}.apportion.dev" for kind in _KINDS]
-    await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
-    for kind in _KINDS:
+    """Wait until the kinds of the product can be listed: a CRD that is established may answer 404 or 429 for a moment."""
+    crds, _ = await cluster.api.items(_CRDS)
+    kinds = [each["spec"]["names"]["plural"] for each in crds if each["spec"]["group"] == _GROUP]
+    established = ("--for=condition=Established", "--timeout=60s")
+    await cluster.kubectl("wait", *established, *(f"crd/{kind}.{_GROUP}" for kind in kinds))
+    for kind in kinds:
 
         async def served(kind: str = kind) -> bool:
             try:
-                await cluster.api.items(f"/apis/apportion.dev/v1alpha1/{kind}")
+                await cluster.api.items(f"/apis/{_GROUP}/v1alpha1/{kind}")
             except ApiError:
                 return False
             return True

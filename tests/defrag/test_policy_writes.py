@@ -9,7 +9,7 @@ import pytest
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import DEFRAGS
 from testbed.controlplane import ControlPlane
-from testbed.eventually import eventually
+from testbed.installation import until_served
 from tests.defrag.planned import policies, scattered
 
 CRDS = Path(__file__).parents[2] / "crds"
@@ -20,9 +20,7 @@ POLICIES = "/apis/apportion.dev/v1alpha1/defragpolicies"
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """Talk to an API server that knows our kinds, as administrator."""
     await control_plane.kubectl("apply", "--kustomize", str(CRDS))
-    await control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-    # The API server says so a moment before it serves them.
-    await eventually(lambda: control_plane.api.find(POLICIES))
+    await until_served(control_plane)
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as made:
         yield made
     await control_plane.api.delete_all(POLICIES)

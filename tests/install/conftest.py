@@ -16,11 +16,11 @@ import platformdirs
 import pytest
 
 from apportion.api.crd import DEFINITIONS
-from apportion.cluster.kinds import OWN
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError, TestbedError
 from testbed.eventually import eventually
+from testbed.installation import until_served
 from tests.e2e.tenant import MANAGED
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -90,23 +90,21 @@ async def _namespace(cluster: ControlPlane, labels: Mapping[str, str]) -> AsyncI
 
 async def _install(cluster: ControlPlane) -> ControlPlane:
     await cluster.kubectl("apply", "--kustomize", str(MANIFESTS))
-    await _until_served(cluster)
+    await until_served(cluster)
+    await _until_explained(cluster)
     await _until_checked(cluster)
     await _remove_workloads(cluster)
     await _until_enforced(cluster)
     return cluster
 
 
-async def _until_served(cluster: ControlPlane) -> None:
-    """Wait until our kinds can be listed and explained: their schemas are published a moment after the CRDs are established."""
-    established = ("--for=condition=Established", "--timeout=60s")
-    await cluster.kubectl("wait", *established, "crd", "--selector=app.kubernetes.io/part-of=apportion")
+async def _until_explained(cluster: ControlPlane) -> None:
+    """Wait until kubectl explains our kinds: their schemas are published a moment after they are served."""
 
     async def missing() -> list[str]:
         found = []
         for each in DEFINITIONS:
             try:
-                await cluster.api.items(f"/apis/{OWN}/v1alpha1/{each.plural}")
                 await cluster.kubectl("explain", each.plural)
             except TestbedError as error:
                 found.append(f"{each.plural}: {error}")

@@ -15,6 +15,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.partitions.controller import PartitionController
 from apportion.partitions.dynamicpartitions import Create, DynamicPartitions
 from testbed.controlplane import ControlPlane
+from testbed.installation import until_served
 from tests.observedcluster import GPU, ObservedCluster
 from tests.partitions.manycards import controller
 
@@ -25,7 +26,7 @@ PLACEMENT = "gpu-0-mig-1g10gb-19-0"
 async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: ControlPlane) -> None:
     """Its agent may take off the finalizer just before the operator writes: the watch is about to tell."""
     await control_plane.kubectl("apply", "--kustomize", str(CRDS))
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    await until_served(control_plane)
     world = ObservedCluster()
     world.node("n1")
     world.card("n1")
@@ -58,7 +59,7 @@ async def test_partitions_of_a_node_that_is_gone_lose_our_finalizer_alone(
 ) -> None:
     """What somebody else adds between our look and our write stays, also when the write comes late."""
     await control_plane.kubectl("apply", "--kustomize", str(CRDS))
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    await until_served(control_plane)
     world = ObservedCluster()
     spec = {"nodeName": "gone", "driver": GPU, "pool": "gone", "device": PLACEMENT, "parent": "gpu-0"}
     spec |= {"profile": "1g.10gb", "origin": "Claim"}

@@ -6,6 +6,7 @@ from typing import Any
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLASSES, LAYOUTS
 from testbed.controlplane import ControlPlane
+from testbed.installation import until_served
 from tests.partitions.layoutworld import cards
 from tests.partitions.manycards import controller
 
@@ -19,7 +20,7 @@ async def test_a_class_that_is_refused_is_named_in_the_layout_and_made_once_it_i
 ) -> None:
     """A key of a label with a blank: the schema does not see it, the API server does."""
     await control_plane.kubectl("apply", "--kustomize", str(CRDS))
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    await until_served(control_plane)
     api, world = control_plane.api, cards()
     layout = {
         "apiVersion": LAYOUTS.api_version,
