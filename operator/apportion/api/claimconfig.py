@@ -133,7 +133,8 @@ def _selectors(opaque: Mapping[str, Any]) -> Iterator[str]:
     at = f'device.attributes["{driver}"]'
     for name in needed:
         # What is no NIC is left to the check of what was chosen, which says so: where a driver has another name, its cards are not known here.
-        yield f'device.driver != "{driver}" || {at}.?type.orValue("nic") != "nic" || {at}.?{name}.orValue(false)'
+        # What is needed goes first, because an Event has room for the beginning of a selector.
+        yield f'{at}.?{name}.orValue(false) || device.driver != "{driver}" || {at}.?type.orValue("nic") != "nic"'
 
 
 def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
