@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from apportion.agent.devices import walk
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.walk import Walk
 from apportion.errors import HardwareError, Lost
@@ -21,15 +20,13 @@ def _refuse(card: str) -> str:
 async def test_one_thread_asks_all_cards_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What they are refused with is told by card."""
     # On a busy machine the thread itself may begin late, which is no card's slowness.
-    monkeypatch.setattr(walk, "_MOMENT", 60.0)
-    asking = Walk(
-        dict.fromkeys(CARDS, threading.get_ident) | {"gpu-3": partial(_refuse, "gpu-3")}, patience=60
-    )
-    await asking.run(Threads())
-    assert asking.answers.keys() == set(CARDS) - {"gpu-3"}
-    assert len(set(asking.answers.values())) == 1
-    assert {card: str(error) for card, error in asking.errors.items()} == {"gpu-3": "gpu-3"}
-    assert asking.overdue == {}
+    monkeypatch.setattr("apportion.agent.devices.walk._MOMENT", 60.0)
+    walk = Walk(dict.fromkeys(CARDS, threading.get_ident) | {"gpu-3": partial(_refuse, "gpu-3")}, patience=60)
+    await walk.run(Threads())
+    assert walk.answers.keys() == set(CARDS) - {"gpu-3"}
+    assert len(set(walk.answers.values())) == 1
+    assert {card: str(error) for card, error in walk.errors.items()} == {"gpu-3": "gpu-3"}
+    assert walk.overdue == {}
 
 
 @pytest.mark.slow
@@ -42,14 +39,14 @@ async def test_cards_that_hang_hold_up_nobody_else_and_are_overdue() -> None:
         raise HardwareError("too late")
 
     silent = {"gpu-0", "gpu-1", "gpu-7"}
-    asking = Walk({card: hang if card in silent else partial(str, card) for card in CARDS}, patience=1.0)
-    await asking.run(Threads())
-    assert asking.answers == {card: card for card in CARDS if card not in silent}
-    assert asking.overdue.keys() == silent
-    assert not any(call.done() for call in asking.overdue.values())
+    walk = Walk({card: hang if card in silent else partial(str, card) for card in CARDS}, patience=1.0)
+    await walk.run(Threads())
+    assert walk.answers == {card: card for card in CARDS if card not in silent}
+    assert walk.overdue.keys() == silent
+    assert not any(call.done() for call in walk.overdue.values())
     back.set()
-    await asyncio.wait(asking.overdue.values())
-    assert asking.answers.keys().isdisjoint(silent)
+    await asyncio.wait(walk.overdue.values())
+    assert walk.answers.keys().isdisjoint(silent)
 
 
 @pytest.mark.slow
@@ -65,20 +62,20 @@ async def test_a_card_that_is_slow_and_within_its_deadline_answers() -> None:
         asked.set()
         return threading.get_ident()
 
-    asking = Walk({"gpu-0": slow, "gpu-1": quick}, patience=120)
-    await asking.run(Threads())
-    assert asking.answers["gpu-0"] != asking.answers["gpu-1"]
+    walk = Walk({"gpu-0": slow, "gpu-1": quick}, patience=120)
+    await walk.run(Threads())
+    assert walk.answers["gpu-0"] != walk.answers["gpu-1"]
 
 
 async def test_no_cards_are_no_calls() -> None:
     """A node may have none."""
-    asking = Walk[int]({}, patience=5)
-    await asking.run(Threads())
-    assert (asking.answers, asking.errors, asking.overdue) == ({}, {}, {})
+    walk = Walk[int]({}, patience=5)
+    await walk.run(Threads())
+    assert (walk.answers, walk.errors, walk.overdue) == ({}, {}, {})
 
 
 async def test_errors_that_are_not_of_the_hardware_are_raised() -> None:
     """They are defects, which nobody is to take for a sick card."""
-    asking = Walk({"gpu-0": partial(int, "x")}, patience=5)
+    walk = Walk({"gpu-0": partial(int, "x")}, patience=5)
     with pytest.raises(ValueError, match="invalid literal"):
-        await asking.run(Threads())
+        await walk.run(Threads())

@@ -1,12 +1,12 @@
 """An error that the driver contains (XID 94) concerns the partition that it hit, and no other."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from apportion.agent.devices.nvml.backend import NvmlBackend
-from apportion.agent.devices.nvml.session import Session
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
 from apportion.agent.proto.health_v1_pb2 import UNHEALTHY
@@ -57,21 +57,21 @@ def test_a_contained_error_marks_the_partition_that_it_hit(node: Node) -> None:
     assert errors.all() == {}
 
 
-def test_an_error_that_is_contained_during_a_look_leaves_the_gpu_well(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_is_contained_during_a_look_leaves_the_gpu_well(node: Node) -> None:
     """Its event came after the others were read, and its counter was read after it: all partitions of the GPU were sick until the next look."""
-    backend = backend_of(node, StickyErrors())
-    first, asked = cut(backend), Session.ask
-    to_come = [first.uuid]
-
-    def ask(session: Session, function: str, *args: Any, **options: Any) -> Any:
-        if function == "nvmlDeviceGetTotalEccErrors" and to_come:
-            contained(node.fake, to_come.pop())
-        return asked(session, function, *args, **options)
-
-    monkeypatch.setattr(Session, "ask", ask)
-    assert backend.health() == {}
+    backend, counter = backend_of(node, StickyErrors()), "nvmlDeviceGetTotalEccErrors"
+    first = cut(backend)
+    asked = node.fake.calls().get(counter, 0)
+    node.fake.hang(counter)
+    with ThreadPoolExecutor(1) as pool:
+        look = pool.submit(backend.health)
+        try:
+            while node.fake.calls().get(counter, 0) == asked:
+                time.sleep(0.01)
+            contained(node.fake, first.uuid)
+        finally:
+            node.fake.drop_rules()
+        assert look.result() == {}
     assert backend.health() == {}
     contained(node.fake, first.uuid, 3)
     assert backend.health() == {"gpu-0": Health.SICK}
