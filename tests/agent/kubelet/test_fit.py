@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apportion.agent.devices.values import MIB, Card, CardKind, Location
 from apportion.agent.journal import Journal
-from apportion.agent.kubelet.fit import check_fit
+from apportion.agent.kubelet.fit import check_fit, crowded
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.errors import NotReady
 
@@ -90,6 +90,31 @@ def test_who_shares_a_device_is_disturbed_by_nobody(tmp_path: Path, wanted: Clai
         reserve(journal, claim("admin", device("gpu-0", share=Share("a", 60 * MIB, 99), admin=True)), cards)
         reserve(journal, shares("three", Share("mine", 30 * MIB, 40)), cards)
         assert [row.uid for row in journal.claims()] == ["one", "admin", "three"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most", "holders"),
+    [
+        (shares("two", Share("mine")), 2, None),
+        (shares("two", Share("mine")), 1, ["one"]),
+        (shares("two", Share("mine"), Share("too")), 2, ["one"]),
+        (claim("two", device("gpu-1", share=Share("mine"))), 1, None),
+        (claim("two", device("gpu-0", share=Share("mine"), admin=True)), 1, None),
+        (claim("two", device("gpu-0")), 1, None),
+    ],
+    ids=["one more", "one too many", "two of one claim", "another card", "admin access", "no share"],
+)
+def test_shares_of_a_card_are_counted(wanted: ClaimRow, most: int, holders: list[str] | None) -> None:
+    """Each share is one, also two of one claim; who has admin access or another card is none of those that have it."""
+    others = [
+        shares("one", Share("theirs")),
+        claim("admin", device("gpu-0", share=Share("a"), admin=True)),
+        claim("away", device("gpu-2", share=Share("b"))),
+    ]
+    crowd = crowded(wanted, others, most)
+    assert (crowd and (crowd.card, crowd.most, [row.uid for row in crowd.holders])) == (
+        holders and ("gpu-0", most, holders)
+    )
 
 
 def test_a_card_that_has_another_name_by_now_is_prepared_for_nobody_else(tmp_path: Path) -> None:

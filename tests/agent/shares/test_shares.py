@@ -1,5 +1,7 @@
 """GPUs that serve several claims: what is published, what each claim gets, and that nobody loses what he has."""
 
+import asyncio
+
 import pytest
 
 from testbed.eventually import eventually
@@ -121,6 +123,43 @@ async def test_an_allocated_share_stays_good_when_the_policy_goes(
             assert await node.prepared(second) == ""
             assert await node.prepared(first) == ""
             assert environment(node, second)["APPORTION_R0_MEMORY"] == str(10 * GIB)
+
+
+async def test_who_gets_a_lost_share_waits_until_it_is_unprepared(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """A pod deleted by force: kubelet still ends its container when its share has been given to the next claim."""
+    async with make_node(cards=[H100]) as node, sharing(node, mostClaims=3), node.agent():
+        await shared(node)
+        forced, other, *later = [
+            await node.share(namespace, name, "gpu-0", "10Gi") for name in ("forced", "other", "one", "two")
+        ]
+        assert await node.prepared(forced) == ""
+        assert await node.prepared(other) == ""
+        await node.deallocate(forced)
+        # There is room for one of them, whichever is first.
+        answers = await asyncio.gather(*[node.prepared(claim) for claim in later])
+        (refused,) = [answer for answer in answers if answer]
+        why = f"gpu-0 serves 3 claims, and 3 have it until ResourceClaim {namespace}/forced is unprepared"
+        assert why in refused
+        await node.unprepare(forced)
+        assert [await node.prepared(claim) for claim in later] == [""] * 2
+
+
+async def test_who_lowers_the_number_of_claims_takes_nothing_from_those_that_have_a_share(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Allocated before and prepared afterwards: nobody has lost a share, and so nobody waits."""
+    async with make_node(cards=[H100]) as node, sharing(node, mostClaims=3) as path, node.agent():
+        await shared(node)
+        claims = [await node.share(namespace, name, "gpu-0", "10Gi") for name in ("one", "two", "three")]
+        assert await node.prepared(claims[0]) == ""
+        await node.api.patch(path, {"spec": {"sharing": [entry(node, mostClaims=1)]}})
+        await eventually(
+            node.devices,
+            lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "1",
+        )
+        assert [await node.prepared(claim) for claim in claims] == [""] * 3
 
 
 async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(

@@ -35,6 +35,28 @@ def check_fit(row: ClaimRow, others: Sequence[ClaimRow], cards: Mapping[str, Car
             )
 
 
+class Crowd(NamedTuple):
+    """A card that more claims would share than its node allows, and those that have it."""
+
+    card: str
+    most: int
+    holders: tuple[ClaimRow, ...]
+
+
+def crowded(row: ClaimRow, others: Sequence[ClaimRow], most: int) -> Crowd | None:
+    """Return the first card of which the claim and the others have more than `most` shares, None when there is none."""
+    for card, mine in _shares(row).items():
+        holders = tuple(other for other in others if _shares(other)[card])
+        if mine + sum(_shares(holder)[card] for holder in holders) > most:
+            return Crowd(card, most, holders)
+    return None
+
+
+def _shares(row: ClaimRow) -> Counter[str]:
+    """Return how many shares of each card a claim has."""
+    return Counter(device.card for device in row.devices if device.share is not None and not device.admin)
+
+
 class _Amount(NamedTuple):
     """Something of a card that several claims take."""
 

@@ -23,8 +23,8 @@ from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
 from apportion.agent.kubelet.configuration import network_configs
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
-from apportion.agent.kubelet.fit import check_fit
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
+from apportion.agent.kubelet.reservation import reserve
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
 from apportion.agent.network.podnetworks import PodNetworks
@@ -278,8 +278,7 @@ class Preparer:
     async def begin(self, claim: Claim, results: Sequence[DeviceResult], row: ClaimRow) -> None:
         """Write a claim's first row. Raises as `_reserve`; a claim that runs keeps what it has, whatever is refused by now."""
         self._setup.check(claim, results, row.devices)
-        cards = self._context.hardware.cards
-        await asyncio.to_thread(self._context.journal.reserve, row, partial(check_fit, row, cards=cards))
+        await reserve(self._context, row)
         self._context.at("claim.preparing")
 
     async def _write_step(self, row: ClaimRow, step: ClaimStep) -> None:
