@@ -162,6 +162,30 @@ async def test_who_lowers_the_number_of_claims_takes_nothing_from_those_that_hav
         assert [await node.prepared(claim) for claim in claims] == [""] * 3
 
 
+async def test_who_gets_a_lost_share_waits_for_it_also_where_more_share_another_gpu_than_may_by_now(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Whoever has a share of the first GPU has not lost it; that does not say so of the second one."""
+    two = [H100 | {"count": 2}]
+    async with make_node(cards=two) as node, sharing(node, mostClaims=2) as path, node.agent():
+        await shared(node)
+        one, forced, other = [
+            await node.share(namespace, name, card, "10Gi")
+            for name, card in (("one", "gpu-0"), ("forced", "gpu-1"), ("other", "gpu-1"))
+        ]
+        assert [await node.prepared(claim) for claim in (one, forced, other)] == [""] * 3
+        await node.deallocate(forced)
+        pair = await node.share(namespace, "pair", ("gpu-0", "gpu-1"), "10Gi")
+        await node.api.patch(path, {"spec": {"sharing": [entry(node, mostClaims=1)]}})
+        await eventually(
+            node.devices,
+            lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "1",
+        )
+        assert f"until ResourceClaim {namespace}/forced is unprepared" in await node.prepared(pair)
+        await node.unprepare(forced)
+        assert await node.prepared(pair) == ""
+
+
 async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
     make_node: MakeNode, namespace: str
 ) -> None:

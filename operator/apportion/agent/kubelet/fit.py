@@ -5,7 +5,7 @@ fit, but some are made by hand or by others, and what a claim has lost is in use
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apportion.agent.devices.values import Card, CardKind
@@ -43,11 +43,17 @@ class Crowd(NamedTuple):
     holders: tuple[ClaimRow, ...]
 
 
-def crowded(row: ClaimRow, others: Sequence[ClaimRow], most: int) -> Crowd | None:
-    """Return the first card of which the claim and the others have more than `most` shares, None when there is none."""
+def crowded(
+    row: ClaimRow, others: Sequence[ClaimRow], most: int, asked: Collection[str] = ()
+) -> Crowd | None:
+    """Return the first card of which the claim and the others have more than `most` shares, None when there is none.
+
+    A card is passed over of whose holders each was `asked` about (UIDs): none of them has lost its share.
+    """
     for card, mine in _shares(row).items():
         holders = tuple(other for other in others if _shares(other)[card])
-        if mine + sum(_shares(holder)[card] for holder in holders) > most:
+        many = mine + sum(_shares(holder)[card] for holder in holders) > most
+        if many and not all(holder.uid in asked for holder in holders):
             return Crowd(card, most, holders)
     return None
 

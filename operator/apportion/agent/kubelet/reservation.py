@@ -6,7 +6,7 @@ it is unprepared, and the claim that got that share waits.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from apportion.agent.devices.values import Card
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
@@ -28,17 +28,22 @@ async def reserve(context: AgentContext, row: ClaimRow) -> None:
     """Write the row. Raises NotReady where a device is another claim's, or more of it would be in use than there is, and ApiError."""
     cards, sharing = context.hardware.cards, await context.sharing()
     most = sharing.most if sharing is not None else None
-    try:
-        await asyncio.to_thread(_write, context, row, cards, most)
-    except _CrowdedError as error:
-        await _check_holders(context, error.crowd)
-        await asyncio.to_thread(_write, context, row, cards, None)
+    asked: frozenset[str] = frozenset()
+    while True:
+        try:
+            return await asyncio.to_thread(_write, context, row, cards, most, asked)
+        except _CrowdedError as error:
+            await _check_holders(context, error.crowd)
+            # The claim may have shares of a further card, and others may have come meanwhile.
+            asked |= {holder.uid for holder in error.crowd.holders}
 
 
-def _write(context: AgentContext, row: ClaimRow, cards: Mapping[str, Card], most: int | None) -> None:
+def _write(
+    context: AgentContext, row: ClaimRow, cards: Mapping[str, Card], most: int | None, asked: Collection[str]
+) -> None:
     def check(others: Sequence[ClaimRow]) -> None:
         check_fit(row, others, cards)
-        if most is not None and (crowd := crowded(row, others, most)) is not None:
+        if most is not None and (crowd := crowded(row, others, most, asked)) is not None:
             raise _CrowdedError(crowd)
 
     context.journal.reserve(row, check)
