@@ -73,6 +73,21 @@ def test_devices_of_a_pod_that_the_watch_of_pods_still_showed_behind_its_gate_ar
     assert not charged(world)
 
 
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+def test_devices_of_another_node_than_that_of_the_pod_are_free(how: str) -> None:
+    """A scheduler bound it by a former allocation; its own node's devices are charged as any other's."""
+    world, claim, pod = used()
+    pod = world.see(PODS, pod | {"spec": pod["spec"] | {"nodeName": "n2"}})
+    consumer = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+    end(world, claim, how)
+    assert not charged(world)
+    uid = "anew" if how == "deleted" else claim["metadata"]["uid"]
+    claim = world.allocate(world.claim("c", uid=uid), "n2", "gpu-0", reservedFor=[consumer])
+    end(world, claim, how)
+    assert world.snapshot.state.holders(DeviceId(GPU, "n2", "gpu-0"))
+    assert not charged(world)
+
+
 @pytest.mark.parametrize("name", ["c", "anew"])
 def test_devices_of_a_claim_that_was_made_anew_before_its_pod_was_bound_are_free(name: str) -> None:
     """The pod is bound by what the new claim has: under the same name, or under a new one, as controller-manager makes it."""

@@ -251,6 +251,9 @@ async def test_what_is_allocated_on_another_node_than_that_of_the_pod_is_given_b
     deallocate(world, claim)
     cycle.once()
     assert world.places() == {"p": "n2"}
+    world.wait_for("next", request("gpu"))
+    cycle.once()
+    assert world.places() == {"p": "n2", "next": "n1"}, "the pod cannot run with what it never could have"
 
 
 async def test_what_a_pod_has_on_its_own_node_is_kept(unanswered: Client) -> None:

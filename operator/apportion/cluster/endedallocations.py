@@ -55,8 +55,7 @@ class EndedAllocations:
                 self._drop(uid)
                 replaced.append(uid)
             else:
-                users = (self._pods.get(each.uid) for each in found.reserved_for)
-                self._keep(uid, {pod.uid for pod in users if pod is not None and pod.node is not None})
+                self._keep(uid, {pod.uid for pod in self._running(found)})
         return replaced
 
     def _keep(self, claim: str, pods: Collection[str]) -> None:
@@ -111,9 +110,12 @@ class EndedAllocations:
         return found is not None and not found.finished
 
     def _running(self, claim: Claim) -> Iterator[Pod]:
+        """Yield the pods that run with a claim's devices; one that is bound to another node than that of the devices cannot."""
+        where = claim.allocation.node if claim.allocation is not None else None
         for consumer in claim.reserved_for:
-            if self._live(consumer.uid) and self._pods[consumer.uid].node is not None:
-                yield self._pods[consumer.uid]
+            pod = self._pods.get(consumer.uid)
+            if pod is not None and not pod.finished and pod.node is not None and where in (None, pod.node):
+                yield pod
 
 
 def together(*versions: Claim) -> Claim:
