@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apportion.api.contract import HELD
-from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS, ResourceKind
 from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.deallocated import deallocated, noted, used
+from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import consumer
 
 CLAIM = "uid-team-resourceclaims-c"
@@ -94,3 +98,36 @@ def test_a_loss_that_nobody_asks_about_is_forgotten() -> None:
         clock.now += PATIENCE
         still_prepared.note(replace(event, claim=replace(event.claim, uid=f"claim-{number}")))
         assert len(still_prepared) == 1
+
+
+@pytest.mark.parametrize("first", [PODS, CLAIMS])
+async def test_a_claim_made_anew_under_the_name_of_one_whose_pod_was_deleted_by_force_avoids_the_node(
+    unanswered: Client, first: ResourceKind
+) -> None:
+    """`kubectl replace --force`. kubelet prepares no claim as long as it has a former one of its name, also where devices are free."""
+    world = fleet({"n1": ("h100", 2)})
+    pod = world.pod("p", "c", spec={"nodeName": "n1"})
+    claim = world.allocate(world.claim("c"), "n1", "gpu-0", reservedFor=[consumer(pod)])
+    uid = claim["metadata"]["uid"]
+    if first is PODS:
+        world.gone(PODS, pod)
+    claim["status"] = {}
+    world.see(CLAIMS, claim)
+    world.gone(CLAIMS, claim)
+    if first is CLAIMS:
+        world.gone(PODS, pod)
+    world.claim("c", uid="anew")
+    world.pod("again", "c")
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}, "its agent had no time to tell yet"
+
+    held = {"name": "gpu-0", "taints": [{"key": HELD, "value": uid, "effect": "NoSchedule"}]}
+    world.slice("n1", "n1-devices", {"devices": [held, {"name": "gpu-1"}]}, 1)
+    world.clock.now += PATIENCE
+    cycle.once()
+    assert world.places() == {}
+
+    world.slice("n1", "n1-devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
+    cycle.once()
+    assert world.places() == {"c": "n1"}

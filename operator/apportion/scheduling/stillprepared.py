@@ -4,6 +4,7 @@ In: deallocations, what agents report, the clock. Out: the nodes that a claim ha
 bound by the claim's former allocation. kubelet prepares a
 claim once for all pods that use it: where containers of its former pod still run (the pod was deleted by force), the next
 pod would start with the former devices, not with those allocated since (kubelet's dra manager, `isPrepared`).
+Where the claim was deleted, too, and made anew under its name, kubelet prepares it for nobody before it has unprepared the former one.
 kube-scheduler may be binding a pod without a gate by the allocation that its own watch has shown last: when its write meets
 a conflict, it reserves what the claim has by then, and binds the pod to the former node all the same (`bindClaim`).
 """
@@ -11,6 +12,7 @@ a conflict, it reserves what the claim has by then, and binds the pod to the for
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from apportion.cluster.assumedallocations import Deallocation
@@ -61,8 +63,14 @@ class StillPrepared:
             self._lost[event.claim.uid] = latest, *others
 
     def nodes(self, claim: str) -> frozenset[str]:
-        """Return the nodes that a claim (UID) has to avoid now."""
+        """Return the nodes that a claim (UID) has to avoid now, because it is prepared there, or a former one of its name is."""
         self._forget()
+        found = self._snapshot.claims.get(claim)
+        former = self._snapshot.cut_off.named(found.namespace, found.name) if found is not None else ()
+        return frozenset(chain.from_iterable(map(self._nodes, {claim, *former})))
+
+    def _nodes(self, claim: str) -> frozenset[str]:
+        """Return where a claim (UID) may be prepared, though it has lost its devices, or is gone."""
         reported = self._snapshot.prepared.nodes(claim)
         lost = self._lost.get(claim)
         if lost is None:
