@@ -14,6 +14,7 @@ from testbed.eventually import eventually
 from tests.agent.ascend.nodes import Nodes
 from tests.agent.lifecycle.monitored import monitored
 from tests.agent.lifecycle.onecard import LAYOUT, OneCard, one_card
+from tests.agent.lifecycle.test_begun_cuts import Killed, begin_anew, kill
 from tests.agent.places import NPU
 
 
@@ -86,3 +87,49 @@ async def test_no_event_calls_a_vnpu_without_a_name_a_persons(tmp_path: Path, no
             await monitor.check(partitions=True)
             events = await eventually(written, bool)
     assert ["107" in event["message"] for event in events] == [True]
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
+async def test_a_vnpu_without_a_name_is_the_objects_after_a_lost_journal(
+    tmp_path: Path, node_with: Nodes, *, deleted: bool
+) -> None:
+    """It was written down without a template: once the driver told that, the vNPU was nobody's, and its device refused for good."""
+    chips = node_with()
+    async with one_card(tmp_path, chips.backend) as node:
+        wanted(node)
+        await CardWorker(node.context, "npu-0").round()
+        (made,) = await node.live()
+        seen = node.items
+    async with one_card(tmp_path, chips.backend, "lost", seen=seen) as node:
+        (item,) = node.items.values()
+        worker = CardWorker(node.context, "npu-0")
+        with chips.fake.nameless(0):
+            await worker.round()
+        if deleted:
+            node.delete(item)
+        worker.wake()
+        await worker.round()
+        assert (node.items == {}) is deleted
+        assert await node.live() == (() if deleted else (made,))
+        if not deleted:
+            assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+            assert node.context.unsupported == set()
+
+
+async def test_a_vnpu_without_a_name_that_a_killed_agent_was_making_is_the_objects(
+    tmp_path: Path, node_with: Nodes
+) -> None:
+    """A second one was made beside it, and the first was nobody's."""
+    chips = node_with()
+    async with one_card(tmp_path, chips.backend) as node:
+        item = wanted(node)
+        node.context.at = kill
+        with pytest.raises(Killed):
+            await CardWorker(node.context, "npu-0").round()
+        (made,) = await node.live()
+        seen = node.items
+    async with one_card(tmp_path, chips.backend, "lost", seen=seen) as node:
+        with chips.fake.nameless(0):
+            await begin_anew(node, "npu-0")
+        assert await node.live() == (made,)
+        assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)

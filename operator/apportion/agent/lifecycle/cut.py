@@ -66,7 +66,7 @@ async def cut(
         if row is None:
             row = await _intend(context, card, meant, partition, live)
         if row.step is Step.INTENT:
-            row = await _make(context, row, live)
+            row = await _make(context, row, live, known=partition.status.uuid or "")
         if row.step is not Step.READY:
             row = replace(row, step=Step.READY)
             await asyncio.to_thread(context.journal.put_partition, row)
@@ -143,7 +143,8 @@ def row_from_hardware(
         return None
     interrupted = uid in context.journal.interrupted()
     placement = meant.placement or (context.begun.placement(uid) if interrupted else None)
-    there = live.get(PartitionPlace(card.name, meant.profile.name, placement)) if placement else None
+    place = PartitionPlace(card.name, meant.profile.name, placement) if placement else None
+    there = live.get(place) or live.get(replace(place, profile="")) if place else None
     if there is None or context.is_anothers(uid, there):
         return None
     own = partition.status.instance.get("gpuInstance")
@@ -169,7 +170,8 @@ def _row(partition: Partition, card: Card, found: LivePartition, step: Step) -> 
         uid=partition.metadata.uid,
         name=partition.metadata.name,
         device=partition.spec.device,
-        place=found.place,
+        # A driver may not tell the template of a vNPU for a while.
+        place=replace(found.place, profile=found.profile or partition.spec.profile),
         step=step,
         layout=layout_of(partition),
         instance=found.instance if made else {},
@@ -213,12 +215,15 @@ def _free_id(context: AgentContext, card: Card, live: Live) -> Placement:
     raise NoRoom(f"{card.name}: every partition id is taken")
 
 
-async def _make(context: AgentContext, row: PartitionRow, live: Live) -> PartitionRow:
-    """Make what the row intends; a partition that a crash left half made is removed first."""
+async def _make(context: AgentContext, row: PartitionRow, live: Live, *, known: str) -> PartitionRow:
+    """Make what the row intends; a partition that a crash left half made is removed first.
+
+    `known`: the UUID that the object's status names, "" without one. What has it is ours, although the driver did not show it for a moment.
+    """
     found = live.get(row.place)
     if found is not None and context.is_anothers(row.uid, found):
         raise NoRoom(f"{row.place}: the partition of another object is there")
-    if found is not None and not row.may_be(found):
+    if found is not None and not row.may_be(found) and not _is(found, known):
         await _forget(context, row)
         raise NoRoom(f"{row.place}: a partition that apportion did not make is there, and in use")
     if found is not None and not found.complete:
@@ -235,15 +240,23 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
                 await asyncio.to_thread(context.begun.note_timeout, row.uid, context.clock())
             # A driver that timed out, or did not answer, may make it after all: the row says whose it is then.
             unknown = late or isinstance(error, Lost) or context.may_come(row.uid)
-            if not unknown and row.place not in await context.live(row.place.card):
+            there = None if unknown else (await context.live(row.place.card)).get(row.place)
+            if not unknown and there is None:
                 # Nothing was made: a later try may take another place, and a person this one.
                 await _forget(context, row)
-            raise
+            if there is None or not _is(there, known):
+                raise
+            _log.warning("partition.shown_again", partition=row.name, uuid=there.uuid, place=str(row.place))
+            found = there
         context.at("hardware.created")
     made = replace(row, step=Step.CREATED, instance=found.instance, uuid=found.uuid)
     await asyncio.to_thread(context.journal.put_partition, made)
     context.at("partition.created")
     return made
+
+
+def _is(found: LivePartition, uuid: str) -> bool:
+    return bool(uuid) and found.uuid == uuid
 
 
 async def _forget(context: AgentContext, row: PartitionRow) -> None:
