@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from apportion.agent.devices.values import LivePartition
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.worker import CardWorker
@@ -25,6 +26,14 @@ def wanted(node: OneCard, **spec: object) -> Object:
     )
 
 
+async def check(node: OneCard, item: Object, made: LivePartition, *, deleted: bool) -> None:
+    """Check that the vNPU is its Partition's, or gone with it, and no other one is there."""
+    assert (node.items == {}) is deleted
+    assert await node.live() == (() if deleted else (made,))
+    if not deleted:
+        assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+
+
 @pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
 async def test_a_vnpu_without_a_name_is_the_objects(
     tmp_path: Path, node_with: Nodes, *, deleted: bool
@@ -44,10 +53,7 @@ async def test_a_vnpu_without_a_name_is_the_objects(
             for _ in range(1 if deleted else 3):
                 worker.wake()
                 await worker.round()
-        assert (node.items == {}) is deleted
-        assert await node.live() == (() if deleted else (made,))
-        if not deleted:
-            assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+        await check(node, item, made, deleted=deleted)
 
 
 @pytest.mark.parametrize("layout", [False, True])
@@ -109,10 +115,8 @@ async def test_a_vnpu_without_a_name_is_the_objects_after_a_lost_journal(
             node.delete(item)
         worker.wake()
         await worker.round()
-        assert (node.items == {}) is deleted
-        assert await node.live() == (() if deleted else (made,))
+        await check(node, item, made, deleted=deleted)
         if not deleted:
-            assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
             assert node.context.unsupported == set()
 
 
@@ -131,5 +135,4 @@ async def test_a_vnpu_without_a_name_that_a_killed_agent_was_making_is_the_objec
     async with one_card(tmp_path, chips.backend, "lost", seen=seen) as node:
         with chips.fake.nameless(0):
             await begin_anew(node, "npu-0")
-        assert await node.live() == (made,)
-        assert (node.status(item)["phase"], node.status(item)["uuid"]) == ("Idle", made.uuid)
+        await check(node, item, made, deleted=False)

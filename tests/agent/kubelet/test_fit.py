@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apportion.agent.devices.values import MIB, Card, CardKind, Location
 from apportion.agent.journal import Journal
-from apportion.agent.kubelet.fit import check_fit, crowded
+from apportion.agent.kubelet.fit import check_fit, oversubscribed
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.errors import NotReady
 
@@ -111,8 +111,8 @@ def test_shares_of_a_card_are_counted(wanted: ClaimRow, most: int, holders: list
         claim("admin", device("gpu-0", share=Share("a"), admin=True)),
         claim("away", device("gpu-2", share=Share("b"))),
     ]
-    crowd = crowded(wanted, others, most)
-    assert (crowd and (crowd.card, crowd.most, [row.uid for row in crowd.holders])) == (
+    found = oversubscribed(wanted, others, most)
+    assert (found and (found.card, found.most, [row.uid for row in found.holders])) == (
         holders and ("gpu-0", most, holders)
     )
 

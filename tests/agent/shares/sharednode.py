@@ -57,6 +57,14 @@ async def shared(node: SimulatedNode, card: str = "gpu-0", *, yes: bool = True) 
     return device
 
 
+async def offered(node: SimulatedNode, shares: int) -> None:
+    """Wait until gpu-0 is published for so many claims."""
+    await eventually(
+        node.devices,
+        lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == str(shares),
+    )
+
+
 def keys(device: Json) -> list[tuple[str, str]]:
     """Return keys and effects of a device's taints, without the domain."""
     return [(taint["key"].split("/")[1], taint["effect"]) for taint in device["taints"]]

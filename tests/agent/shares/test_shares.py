@@ -14,6 +14,7 @@ from tests.agent.shares.sharednode import (
     environment,
     keys,
     label,
+    offered,
     policy,
     shared,
     sharing,
@@ -155,17 +156,14 @@ async def test_who_lowers_the_number_of_claims_takes_nothing_from_those_that_hav
         claims = [await node.share(namespace, name, "gpu-0", "10Gi") for name in ("one", "two", "three")]
         assert await node.prepared(claims[0]) == ""
         await node.api.patch(path, {"spec": {"sharing": [entry(node, mostClaims=1)]}})
-        await eventually(
-            node.devices,
-            lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "1",
-        )
+        await offered(node, 1)
         assert [await node.prepared(claim) for claim in claims] == [""] * 3
 
 
 async def test_who_gets_a_lost_share_waits_for_it_also_where_more_share_another_gpu_than_may_by_now(
     make_node: MakeNode, namespace: str
 ) -> None:
-    """Whoever has a share of the first GPU has not lost it; that does not say so of the second one."""
+    """Nobody has lost a share of the first GPU, and somebody one of the second."""
     two = [H100 | {"count": 2}]
     async with make_node(cards=two) as node, sharing(node, mostClaims=2) as path, node.agent():
         await shared(node)
@@ -177,10 +175,7 @@ async def test_who_gets_a_lost_share_waits_for_it_also_where_more_share_another_
         await node.deallocate(forced)
         pair = await node.share(namespace, "pair", ("gpu-0", "gpu-1"), "10Gi")
         await node.api.patch(path, {"spec": {"sharing": [entry(node, mostClaims=1)]}})
-        await eventually(
-            node.devices,
-            lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "1",
-        )
+        await offered(node, 1)
         assert f"until ResourceClaim {namespace}/forced is unprepared" in await node.prepared(pair)
         await node.unprepare(forced)
         assert await node.prepared(pair) == ""
@@ -280,10 +275,7 @@ async def test_of_two_policies_the_older_one_decides(make_node: MakeNode) -> Non
             async with node.agent(instance="next"):
                 assert (await shared(node))["capacity"]["shares"]["value"] == str(MOST)
             await node.api.delete(older)
-            await eventually(
-                node.devices,
-                lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "8",
-            )
+            await offered(node, 8)
         finally:
             await node.api.delete(f"{POLICIES}/{name}")
 

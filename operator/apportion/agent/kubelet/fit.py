@@ -35,7 +35,7 @@ def check_fit(row: ClaimRow, others: Sequence[ClaimRow], cards: Mapping[str, Car
             )
 
 
-class Crowd(NamedTuple):
+class Oversubscription(NamedTuple):
     """A card that more claims would share than its node allows, and those that have it."""
 
     card: str
@@ -43,18 +43,18 @@ class Crowd(NamedTuple):
     holders: tuple[ClaimRow, ...]
 
 
-def crowded(
+def oversubscribed(
     row: ClaimRow, others: Sequence[ClaimRow], most: int, asked: Collection[str] = ()
-) -> Crowd | None:
+) -> Oversubscription | None:
     """Return the first card of which the claim and the others have more than `most` shares, None when there is none.
 
     A card is passed over of whose holders each was `asked` about (UIDs): none of them has lost its share.
     """
     for card, mine in _shares(row).items():
         holders = tuple(other for other in others if _shares(other)[card])
-        many = mine + sum(_shares(holder)[card] for holder in holders) > most
-        if many and not all(holder.uid in asked for holder in holders):
-            return Crowd(card, most, holders)
+        over = mine + sum(_shares(holder)[card] for holder in holders) > most
+        if over and not all(holder.uid in asked for holder in holders):
+            return Oversubscription(card, most, holders)
     return None
 
 

@@ -10,18 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 from apportion.agent.devices.values import Card
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
-from apportion.agent.kubelet.fit import Crowd, check_fit, crowded
+from apportion.agent.kubelet.fit import Oversubscription, check_fit, oversubscribed
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow
 from apportion.errors import ApportionError, BrokenInput, NotReady
 
 
-class _CrowdedError(ApportionError):
+class _OversubscribedError(ApportionError):
     """More claims would share a card than its node allows; nothing was written."""
 
-    def __init__(self, crowd: Crowd) -> None:
-        super().__init__(f"{crowd.card} is shared by too many claims")
-        self.crowd = crowd
+    def __init__(self, found: Oversubscription) -> None:
+        super().__init__(f"{found.card} is shared by too many claims")
+        self.found = found
 
 
 async def reserve(context: AgentContext, row: ClaimRow) -> None:
@@ -32,10 +32,10 @@ async def reserve(context: AgentContext, row: ClaimRow) -> None:
     while True:
         try:
             return await asyncio.to_thread(_write, context, row, cards, most, asked)
-        except _CrowdedError as error:
-            await _check_holders(context, error.crowd)
+        except _OversubscribedError as error:
+            await _check_holders(context, error.found)
             # The claim may have shares of a further card, and others may have come meanwhile.
-            asked |= {holder.uid for holder in error.crowd.holders}
+            asked |= {holder.uid for holder in error.found.holders}
 
 
 def _write(
@@ -43,21 +43,21 @@ def _write(
 ) -> None:
     def check(others: Sequence[ClaimRow]) -> None:
         check_fit(row, others, cards)
-        if most is not None and (crowd := crowded(row, others, most, asked)) is not None:
-            raise _CrowdedError(crowd)
+        if most is not None and (found := oversubscribed(row, others, most, asked)) is not None:
+            raise _OversubscribedError(found)
 
     context.journal.reserve(row, check)
 
 
-async def _check_holders(context: AgentContext, crowd: Crowd) -> None:
+async def _check_holders(context: AgentContext, found: Oversubscription) -> None:
     """Raise NotReady where one of the claims that have a card's shares has lost it in the API; one that cannot be read has not."""
-    for holder in crowd.holders:
+    for holder in found.holders:
         try:
             claim = await read(context.client, ClaimRef(holder.namespace, holder.name, holder.uid))
         except BrokenInput:
             continue
         if not still_allocated(claim, holder):
             raise NotReady(
-                f"device {crowd.card} serves {crowd.most} claims, and {len(crowd.holders)} have it until ResourceClaim"
+                f"device {found.card} serves {found.most} claims, and {len(found.holders)} have it until ResourceClaim"
                 f" {holder.key} is unprepared, which has lost its share"
             )
