@@ -74,6 +74,32 @@ async def test_devices_are_charged_until_they_are_unprepared(
     assert "next" in world.places()
 
 
+@pytest.mark.parametrize("second", [False, True], ids=["kept for a while", "used by a second pod"])
+async def test_devices_that_outlast_the_reservation_are_charged_until_they_are_unprepared(
+    world: ObservedCluster, silent: Client, *, second: bool
+) -> None:
+    """controller-manager took the reservation of the pod that was deleted by force before the claim lost its devices."""
+    cycle, claim = world.cycle(silent), run(world)
+    raw = world.seen[CLAIMS, "a", "runs"]
+    other = world.pod("other", "runs", namespace="a", spec={"nodeName": "n1"})
+    consumers = [{"resource": "pods", "name": "other", "uid": other["metadata"]["uid"]}] if second else []
+    cycle.once()
+    world.gone(PODS, world.seen[PODS, "a", "runs"])
+    raw = raw | {"status": raw["status"] | {"reservedFor": consumers}}
+    world.see(CLAIMS, raw)
+    world.see(PODS, other | {"status": {"phase": "Succeeded"}})
+    collect(world, deallocated=True)
+    wait(world, "a", "next", at=1)
+    cycle.once()
+    publish(world, claim)
+    world.clock.now += 10 * PATIENCE
+    cycle.once()
+    assert "next" not in world.places()
+    publish(world)
+    cycle.once()
+    assert "next" in world.places()
+
+
 async def test_devices_that_no_agent_reports_are_charged_until_it_had_the_time_to(
     world: ObservedCluster, silent: Client
 ) -> None:

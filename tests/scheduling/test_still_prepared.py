@@ -1,6 +1,7 @@
 """Where a claim may still be prepared although it has lost its devices."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,67 @@ def test_a_claim_that_a_short_pod_used_elsewhere_meanwhile_avoids_the_node_all_t
     assert still_prepared.nodes(CLAIM) == {"n1"}
     clock.now += PATIENCE
     assert still_prepared.nodes(CLAIM) == frozenset()
+
+
+def second_user(
+    world: ObservedCluster, claim: dict[str, Any], reserved: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Another pod that uses the claim on its node, and is the last to have reserved it beside these; returns its pod."""
+    second = world.pod("q", "c", spec={"nodeName": "n1"})
+    claim["status"]["reservedFor"] = [*reserved, consumer(second)]
+    world.see(CLAIMS, claim)
+    return second
+
+
+@pytest.mark.parametrize("first", [PODS, CLAIMS])
+def test_a_claim_that_a_second_pod_used_last_avoids_the_node_of_the_first_that_was_deleted_by_force(
+    first: ResourceKind,
+) -> None:
+    """controller-manager takes the reservation of the first, and the devices when the second has ended."""
+    world, claim, pod = used()
+    second = second_user(world, claim, claim["status"]["reservedFor"])
+    if first == PODS:
+        world.gone(PODS, pod)
+    claim["status"]["reservedFor"] = [consumer(second)]
+    world.see(CLAIMS, claim)
+    if first == CLAIMS:
+        world.gone(PODS, pod)
+    world.see(PODS, second | {"status": {"phase": "Succeeded"}})
+    assert deallocated(world, claim).nodes(CLAIM) == {"n1"}
+
+
+def test_a_claim_whose_devices_outlast_its_reservation_avoids_the_node_of_a_pod_deleted_by_force() -> None:
+    """Devices are kept for a while (`keep-for`), and nobody has reserved the claim when it loses them."""
+    world, claim, pod = used()
+    world.gone(PODS, pod)
+    claim["status"]["reservedFor"] = []
+    world.see(CLAIMS, claim)
+    assert deallocated(world, claim).nodes(CLAIM) == {"n1"}
+
+
+def test_a_pod_that_used_the_claim_before_and_has_ended_is_no_obstacle() -> None:
+    """It was done when controller-manager took its reservation; or it had another allocation of the claim."""
+    world, claim, pod = used()
+    second = second_user(world, claim, claim["status"]["reservedFor"])
+    world.see(PODS, pod | {"status": {"phase": "Succeeded"}})
+    claim["status"]["reservedFor"] = [consumer(second)]
+    world.see(CLAIMS, claim)
+    world.gone(PODS, pod)
+    world.see(PODS, second | {"status": {"phase": "Succeeded"}})
+    assert deallocated(world, claim).nodes(CLAIM) == frozenset()
+
+
+def test_a_pod_that_used_a_former_allocation_of_the_claim_says_nothing_of_the_next_one() -> None:
+    """Its node is avoided, not that of the next allocation, whose pod has ended."""
+    world, claim, pod = used()
+    world.gone(PODS, pod)
+    claim["status"]["reservedFor"] = []
+    world.see(CLAIMS, claim)
+    deallocated(world, claim)
+    short = world.pod("short", "c", spec={"nodeName": "n2"})
+    world.allocate(claim, "n2", "gpu-0", reservedFor=[consumer(short)])
+    world.see(PODS, short | {"status": {"phase": "Succeeded"}})
+    assert deallocated(world, claim).nodes(CLAIM) == frozenset()
 
 
 def test_a_pod_that_has_ended_is_no_obstacle_even_if_that_is_seen_late() -> None:

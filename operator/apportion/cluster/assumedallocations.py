@@ -50,16 +50,25 @@ class Deallocation:
     """What it had."""
     reserved_for: frozenset[str] = frozenset()
     """UIDs of the pods for which it was reserved just before."""
+    former: frozenset[str] = frozenset()
+    """UIDs of pods for which it had been reserved before those, and that may run."""
     ours: bool = False
     """Whether we cleared it."""
 
     @classmethod
     def of(
-        cls, claim: Claim, allocation: Allocation, reserved_for: frozenset[str], *, ours: bool
+        cls,
+        claim: Claim,
+        allocation: Allocation,
+        before: Claim | None,
+        former: frozenset[str],
+        *,
+        ours: bool,
     ) -> "Deallocation":
-        """Return that of a claim as it is now."""
+        """Return that of a claim as it is now; `before`: its last version with devices, None: nobody saw it; `former` as the field."""
         kept = replace(claim, slots=(), constraints=(), config=(), annotations={}, labels={}, finalizers=())
-        return cls(kept, allocation, reserved_for, ours)
+        reserved = frozenset(user.uid for user in before.reserved_for) if before is not None else frozenset()
+        return cls(kept, allocation, reserved, former, ours)
 
     def is_refusal_for(self, pod: str) -> bool:
         """Say whether kube-scheduler cleared it because it could not place this pod (UID) on the node.

@@ -61,10 +61,8 @@ class Snapshot:
         """Grows whenever something happened that may let a refused demand in."""
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
-        self.slice_epoch = 0
-        """Grows whenever a slice changed."""
-        self.node_epoch = 0
-        """Grows whenever a node changed, heartbeats aside."""
+        self.slice_epoch = self.node_epoch = 0
+        """Grow whenever a slice changed, and whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self._store = store = ObjectStore()
@@ -83,7 +81,7 @@ class Snapshot:
         self.changes = Changes(self.nodes, self.pods, self.claims)
         self.devices, self.claim_index, self.pod_index = DeviceIndex(), ClaimIndex(), PodIndex()
         self.ended, self.prepared = EndedAllocations(self.pods), PreparedIndex()
-        self.cut_off = CutOffClaims(self.pod_index, self.prepared, self.changes)
+        self.cut_off = CutOffClaims(self.pods, self.pod_index, self.prepared, self.changes)
         self.volumes, self.namespaces = VolumeIndex(), NamespaceIndex()
         self.quota_index = QuotaIndex(store.of(kinds.QUOTAS))
         self._wake, self._wake_later = wake, wake_later or wake
@@ -244,12 +242,14 @@ class Snapshot:
             # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
             lost = before or (settled.allocation if settled and settled.confirmed else None)
             if lost is not None and after is None:
-                users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
-                self.deallocations.append(Deallocation.of(new, lost, users, ours=uid in self._clearing))
+                former, ours = self.cut_off.former(uid), uid in self._clearing
+                self.deallocations.append(Deallocation.of(new, lost, old, former, ours=ours))
         if old is not None and before is not None and (after is None or not after.keeps(before)):
             self.ended.note(old)
             self._charges.put_ended(uid, self.ended.get(uid))
             self.cut_off.note(old)
+        elif old is not None and new is not None:
+            self.cut_off.kept(old, new)
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)

@@ -56,9 +56,9 @@ class StillPrepared:
         if any(self._may_be_bound(pod, event) for pod in self._snapshot.users(event.claim)):
             self._bound_until.pop(event.claim.uid, None)
             self._bound_until[event.claim.uid] = self._clock() + BINDING
-        if node is not None and event.reserved_for:
+        if node is not None and (pods := event.reserved_for | event.former):
             now, former = self._clock(), self._lost.pop(event.claim.uid, ())
-            latest = _Loss(node, event.reserved_for, now + PATIENCE)
+            latest = _Loss(node, pods, now + PATIENCE)
             others = (each for each in former if each.node != node and each.until > now)
             self._lost[event.claim.uid] = latest, *others
 
