@@ -13,7 +13,7 @@ from apportion.cli.answers.status import status
 from apportion.cli.answers.who import who
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, TAINT_RULES
+from apportion.cluster.kinds import CLAIMS, SLICES, TAINT_RULES
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_cluster, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU
@@ -57,13 +57,16 @@ def test_nobody_and_nothing_end_with_1(tmp_path: Path) -> None:
 
 
 def test_what_an_agent_still_has_prepared_has_a_holder(tmp_path: Path) -> None:
-    """The claim lost its devices, and its containers may run: the taint names it."""
+    """The claims lost their devices, and their containers may run: a taint names them, or an annotation."""
     cluster = two_cards()
-    claim = cluster.claim("former")
+    claim, other = cluster.claim("former"), cluster.claim("other")
     taint = {"key": "apportion.dev/held", "value": claim["metadata"]["uid"], "effect": "NoSchedule"}
-    cluster.slice("n3", "n3", {"devices": [{"name": "gpu-7", "taints": [taint]}]}, 1)
-    [row] = answer(tmp_path, cluster, "who", "gpu-7")["holders"]
-    assert (row["claim"], row["note"]) == ("team/former", "still prepared, though the claim has lost it")
+    published = cluster.slice("n3", "n3", {"devices": [{"name": "gpu-7", "taints": [taint]}]}, 1)
+    published["metadata"]["annotations"] = {"apportion.dev/held": f"gpu-7/{other['metadata']['uid']}"}
+    cluster.see(SLICES, published)
+    rows = answer(tmp_path, cluster, "who", "gpu-7")["holders"]
+    note = "still prepared, though the claim has lost it"
+    assert [(row["claim"], row["note"]) for row in rows] == [("team/former", note), ("team/other", note)]
 
 
 @pytest.mark.parametrize("admin", [False, True])

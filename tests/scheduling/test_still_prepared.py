@@ -7,7 +7,7 @@ import pytest
 
 from apportion.api.contract import HELD
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS, ResourceKind
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS, SLICES, ResourceKind
 from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
@@ -146,6 +146,26 @@ def test_what_an_agent_says_counts_as_long_as_it_says_so() -> None:
     assert still_prepared.nodes(CLAIM) == {"n2"}
     world.see(PARTITIONS, partition | {"status": {}})
     assert still_prepared.nodes(CLAIM) == frozenset()
+
+
+def test_claims_that_a_device_has_no_taint_for_are_prepared_too() -> None:
+    """An annotation of its slice names them, beside those that its taints name."""
+    world = ObservedCluster()
+    taint = {"key": HELD, "value": "tainted", "effect": "None"}
+    devices = {"devices": [{"name": "gpu-0", "taints": [taint]}, {"name": "gpu-1"}]}
+    published = world.slice("n1", "s", devices, 1)
+    claims = ("tainted", "u-1", "u-2")
+    still_prepared = StillPrepared(world.snapshot, Clock())
+    for text, named in (
+        ("gpu-0/u-1 gpu-1/u-2", {*claims}),
+        ("gpu-0/u-1", {"tainted", "u-1"}),
+        ("what is this / /", {"tainted"}),
+    ):
+        published["metadata"]["annotations"] = {HELD: text}
+        world.see(SLICES, published)
+        assert {claim for claim in claims if still_prepared.nodes(claim)} == named
+    world.gone(SLICES, published)
+    assert not any(map(still_prepared.nodes, claims))
 
 
 def test_a_loss_that_nobody_asks_about_is_forgotten() -> None:

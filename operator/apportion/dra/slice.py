@@ -1,6 +1,7 @@
 """A ResourceSlice: devices, or the counters that devices of the same pool share (resource.k8s.io/v1)."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from apportion.dra import reading
@@ -50,6 +51,7 @@ class Slice:
     """Whether its devices and counters cannot be read: there is more in its pool than is known."""
     skip_node_operations: tuple[str, ...] = ()
     """What kubelet leaves out for claims with its devices (alpha in 1.37): `*`, NodePrepareResources, NodeUnprepareResources."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, raw: Json) -> "Slice":
@@ -85,6 +87,7 @@ class Slice:
             count=reading.number(pool, "resourceSliceCount", at="spec.pool", default=0),
             availability=Availability.from_json(spec, "spec"),
             unread=True,
+            annotations=dict(reading.table(metadata, "annotations", at="metadata")),
         )
 
 

@@ -116,8 +116,9 @@ def test_of_more_claims_than_a_device_has_taints_those_that_block_are_named(
     own = ClaimDevice("gpu-0", "gpu-0", "node-a", ("r",), "x")
     watches = replace(own, admin=True)
     held = (*(replace(holding(watches), uid=f"m{n}") for n in range(4)), holding(own))
-    (taints,) = compose(backend.devices(), (), {}, held, {}).taints.values()
-    assert taints == (held_for("c"), *(held_for(f"m{n}", blocks=False) for n in range(3)))
+    made = compose(backend.devices(), (), {}, held, {})
+    assert made.taints == {"gpu-0": (held_for("c"), *(held_for(f"m{n}", blocks=False) for n in range(3)))}
+    assert made.untainted == {"gpu-0": ("m3",)}
 
 
 @pytest.mark.parametrize("lost", [False, True])

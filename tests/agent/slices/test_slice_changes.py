@@ -12,9 +12,12 @@ from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.slices.changes import Owner, SliceChanges, slice_changes, slice_name
 from apportion.agent.slices.nodeinventory import NodeInventory, held_for
 from apportion.agent.slices.pool import DriverPool, SliceContent, pools
+from apportion.api.contract import HELD
 from tests.agent.places import DRIVERS, H100, MakeBackend, partition_place
 
 BY_HAND = Owner("node-a", "uid-of-node-a")
+TOTAL = 256 * 1024
+"""Bytes of all annotations of an object (apimachinery, `TotalAnnotationSizeLimitB`)."""
 
 
 @pytest.fixture
@@ -79,6 +82,35 @@ def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
     guard, held = todo.updates[0]["spec"]["devices"][0]["taints"]
     assert guard["timeAdded"] == "2026-01-01T00:00:00Z"
     assert "timeAdded" not in held
+
+
+def test_claims_without_a_taint_are_named_by_an_annotation_that_goes_with_the_last(
+    backend: SimulatedBackend,
+) -> None:
+    """A slice of its own for each card has the names of its devices; nothing is written about annotations of others."""
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
+    assert not any("annotations" in each["metadata"] for each in live)
+    several = pool_of(backend, untainted={"gpu-0": ("a", "b"), "gpu-1": ("c",)})
+    live = server(slice_changes(several, live, BY_HAND), live)
+    named = [each["metadata"]["annotations"] for each in live if "devices" in each["spec"]]
+    assert named == [{HELD: "gpu-0/a gpu-0/b"}, {HELD: "gpu-1/c"}]
+    for each in live:
+        each["metadata"].setdefault("annotations", {})["example.com/of-others"] = "x"
+    assert not slice_changes(several, live, BY_HAND)
+    live = server(slice_changes(pool_of(backend, untainted={"gpu-1": ("c",)}), live, BY_HAND), live)
+    first, second = (each["metadata"] for each in live if "devices" in each["spec"])
+    assert HELD not in first.get("annotations", {})
+    assert second["annotations"][HELD] == "gpu-1/c"
+
+
+def test_an_annotation_names_as_many_claims_as_the_server_takes(backend: SimulatedBackend) -> None:
+    """Names of any length that a taint's value may have, and more claims than ever share the GPUs of a slice."""
+    pool = pool_of(backend, untainted={"gpu-0": tuple(f"{n:063}" for n in range(9_000))})
+    texts = [
+        body["metadata"].get("annotations", {}).get(HELD, "")
+        for body in slice_changes(pool, [], BY_HAND).creates
+    ]
+    assert 200_000 < max(map(len, texts)) < TOTAL
 
 
 def test_two_changed_slices_give_the_whole_pool_a_new_generation(backend: SimulatedBackend) -> None:

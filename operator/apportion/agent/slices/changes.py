@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.agent.slices.pool import DriverPool, SliceContent
+from apportion.api.contract import HELD
 
 Json = dict[str, Any]
 _LONGEST_NAME = 253
@@ -98,7 +99,9 @@ def _plain_name(node: str, driver: str, key: str) -> str:
 def _same(content: SliceContent, live: Json, owner: Owner) -> bool:
     owners = [row.get("uid") for row in live["metadata"].get("ownerReferences", ())]
     rows = live["spec"].get(content.field) or []
-    return owners == [owner.uid] and [bare(row) for row in rows] == [dict(row) for row in content.rows]
+    held = (live["metadata"].get("annotations") or {}).get(HELD, "")
+    same = owners == [owner.uid] and held == content.held
+    return same and [bare(row) for row in rows] == [dict(row) for row in content.rows]
 
 
 def bare(row: Mapping[str, Any]) -> Json:
@@ -119,6 +122,8 @@ def _object(
     live: Json | None = None,
 ) -> Json:
     metadata: Json = {"name": name, "ownerReferences": [owner.to_json()]}
+    if content.held:
+        metadata["annotations"] = {HELD: content.held}
     if live is not None:
         metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
     return {

@@ -23,6 +23,7 @@ from apportion.agent.slices.nodeinventory import (
     SharedCard,
     StaticPartition,
     held_for,
+    is_uid,
     off_fabric,
 )
 from apportion.agent.slices.shares import Held, PublishedSharing, has_room, why_not_shared
@@ -83,6 +84,7 @@ def compose(
     occupied += taken
     layouts = {made.card for made in static} | {place.card for place in taken}
     shared, not_shared = _shared(cards, sharing, foreign, layouts, held, strategies)
+    holders = _holders(held, _roomy(cards, shared))
     blocked = set(undescribed)
     for used in (device for claim in held for device in claim.devices):
         if used.device == used.card:
@@ -106,8 +108,21 @@ def compose(
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
         taints=_taints(
-            cards, foreign if quarantine else set(), static, held, refused, sick, fabric, shared, undescribed
+            cards,
+            foreign if quarantine else set(),
+            static,
+            holders,
+            refused,
+            sick,
+            fabric,
+            shared,
+            undescribed,
         ),
+        untainted={
+            name: claims
+            for name, found in holders.items()
+            if (claims := tuple(claim for claim, _ in found[MOST_HELD:] if is_uid(claim)))
+        },
         shared=shared,
         not_shared=not_shared,
     )
@@ -155,7 +170,7 @@ def _taints(
     cards: tuple[Card, ...],
     quarantined: set[str],
     static: list[StaticPartition],
-    held: tuple[ClaimRow, ...],
+    holders: Mapping[str, list[tuple[str, bool]]],
     refused: frozenset[str],
     sick: set[str],
     fabric: Mapping[str, str],
@@ -179,32 +194,35 @@ def _taints(
     for card in (card for card in cards if card.name in shared):
         for part in partition_devices(card):
             taints[part.name] = (*taints[part.name], SHARED)
-    full = {
-        card.name
-        for card in cards
-        if card.name in shared and not has_room(card, shared[card.name].sharing, shared[card.name].held)
-    }
-    for device, holding in _holders(held, shared.keys() - full).items():
+    for device, found in holders.items():
+        holding = (held_for(claim, blocks=blocks) for claim, blocks in found[:MOST_HELD])
         taints[device] = (*taints[device], *holding)
     return dict(taints)
 
 
-def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
-    """Return the held taints by device name, one for each claim that holds it, as far as a device has room; those that block come first.
+def _roomy(cards: tuple[Card, ...], shared: Mapping[str, SharedCard]) -> set[str]:
+    """Return the shared cards of which a further claim could get something."""
+    return {
+        card.name
+        for card in cards
+        if card.name in shared and has_room(card, shared[card.name].sharing, shared[card.name].held)
+    }
+
+
+def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[tuple[str, bool]]]:
+    """Return the claims (UIDs) that hold a device, by its name, and whether each blocks it; those that do come first.
 
     A share blocks no other on `roomy` cards, and what looks at a device with admin access blocks nobody.
     """
-    found: dict[str, list[Taint]] = defaultdict(list)
+    found: dict[str, list[tuple[str, bool]]] = defaultdict(list)
     for claim in held:
         blocking: dict[str, bool] = defaultdict(bool)
         for device in claim.devices:
             beside = device.admin or (device.share is not None and device.device in roomy)
             blocking[device.device] |= not beside
         for name, blocks in blocking.items():
-            found[name].append(held_for(claim.uid, blocks=blocks))
-    return {
-        name: sorted(taints, key=lambda taint: not taint.blocks)[:MOST_HELD] for name, taints in found.items()
-    }
+            found[name].append((claim.uid, blocks))
+    return {name: sorted(claims, key=lambda claim: not claim[1]) for name, claims in found.items()}
 
 
 def _static(row: PartitionRow, card: Card) -> StaticPartition:

@@ -18,7 +18,7 @@ GUARD = Taint(GUARD_KEY, "NoSchedule")
 """On every device: kube-scheduler's own allocator must not choose it (design: the guard)."""
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 MOST_HELD = 4
-"""A device may be prepared for several claims (admin access); the API takes 16 taints on a device in all."""
+"""A device may be prepared for several claims (shares, admin access); the API takes 16 taints on a device in all."""
 SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
 RELEASED = Taint("apportion.dev/unhealthy", "NoSchedule", "released")
@@ -48,8 +48,12 @@ def held_for(claim: str, *, blocks: bool = True) -> Taint:
 
     One that does not block (effect None) tells the operator where the claim's containers may run, and nothing more.
     """
-    # `node prepare` takes any UID from a file; a taint's value must be a valid label value.
-    return Taint(HELD, "NoSchedule" if blocks else "None", claim if _VALUE.fullmatch(claim) else "")
+    return Taint(HELD, "NoSchedule" if blocks else "None", claim if is_uid(claim) else "")
+
+
+def is_uid(claim: str) -> bool:
+    """Say whether the UID of a claim can be published: `node prepare` takes any from a file; a taint's value must be a valid label value."""
+    return _VALUE.fullmatch(claim) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class NodeInventory:
     static: tuple[StaticPartition, ...] = ()
     taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
     """Further taints by device name."""
+    untainted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Claims (UIDs) that have lost a device, and for which it has no taint, by device name: there are more than it has room for."""
     shared: Mapping[str, SharedCard] = field(default_factory=dict)
     """By card; a card that is not named serves one claim at a time."""
     not_shared: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,9 @@ DEVICES_PER_SLICE = 64
 SETS_PER_SLICE = 8
 """API limit of counter sets."""
 
+_MOST_NAMED = 250_000
+"""Characters that name claims: all annotations of an object may have 256 KiB (apimachinery, `TotalAnnotationSizeLimitB`)."""
+
 Json = dict[str, Any]
 
 
@@ -31,6 +34,8 @@ class SliceContent:
     field: str
     """`devices` or `sharedCounters`."""
     rows: tuple[Json, ...]
+    held: str = ""
+    """`DEVICE/UID` of claims that have lost a device, and for which it has no taint, with spaces between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,21 @@ def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[Slice
     # Cards that cannot be cut are small; they share slices.
     simple = [row for card in cards if not (card.totals or card.part_of) for row in _devices(inventory, card)]
     for number, part in enumerate(_batched(simple, DEVICES_PER_SLICE)):
-        yield SliceContent(f"devices-{number:02d}", "devices", part)
+        yield _content(f"devices-{number:02d}", inventory, part)
     for order, card in enumerate(cards):
         if card.totals:
             family = (card, *(part for part in cards if part.part_of == card.name))
             rows = [row for each in family for row in _devices(inventory, each)]
             for number, part in enumerate(_batched(rows, DEVICES_PER_SLICE)):
-                yield SliceContent(f"card-{order:02d}-{number:02d}", "devices", part)
+                yield _content(f"card-{order:02d}-{number:02d}", inventory, part)
+
+
+def _content(key: str, inventory: NodeInventory, rows: tuple[Json, ...]) -> SliceContent:
+    names = [row["name"] for row in rows if row["name"] in inventory.untainted]
+    held = " ".join(f"{name}/{claim}" for name in names for claim in inventory.untainted[name])
+    if len(held) > _MOST_NAMED:
+        held = held[:_MOST_NAMED].rpartition(" ")[0]
+    return SliceContent(key, "devices", rows, held)
 
 
 def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:

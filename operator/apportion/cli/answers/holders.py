@@ -1,17 +1,18 @@
 """Holders: who has which device.
 
 In: a snapshot, its DeviceHolds. Out: a row for each device of each live allocation, for each device that is held beside allocations or wanted by a layout, and for each
-device that an agent still has prepared for a claim that lost it (taint `apportion.dev/held`).
+device that an agent still has prepared for a claim that lost it (`apportion.dev/held`).
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apportion.api.contract import HELD, STATIC_SUFFIX
+from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.hold import hold_key
 from apportion.api.layout import LAYOUT_HOLD
 from apportion.cli.world.holds import Holds, what_for
+from apportion.cluster.indexes.preparedindex import held
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -147,15 +148,13 @@ def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterat
     for piece in snapshot.slices.values():
         if nodes is not None and (piece.availability.node or "") not in nodes:
             continue
-        for device in piece.devices:
-            for taint in device.taints:
-                if taint.key == HELD and taint.value:
-                    claim = snapshot.claims.get(taint.value)
-                    yield Holder(
-                        device.id,
-                        snapshot.devices.card(device.id),
-                        piece.availability.node or "",
-                        claim.key if claim is not None else taint.value,
-                        (),
-                        note="still prepared, though the claim has lost it",
-                    )
+        for name, uid in held(piece):
+            device, claim = DeviceId(piece.pool.driver, piece.pool.name, name), snapshot.claims.get(uid)
+            yield Holder(
+                device,
+                snapshot.devices.card(device),
+                piece.availability.node or "",
+                claim.key if claim is not None else uid,
+                (),
+                note="still prepared, though the claim has lost it",
+            )

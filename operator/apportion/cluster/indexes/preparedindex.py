@@ -1,7 +1,7 @@
 """PreparedIndex: on which nodes agents report a claim as prepared, whatever its allocation says.
 
-In: slices and Partitions as they come and go. Out: nodes by claim: by the taint `apportion.dev/held` of a device, or by
-`status.preparedBy` of a Partition.
+In: slices and Partitions as they come and go. Out: nodes by claim: by the taint `apportion.dev/held` of a device, by the annotation of that name
+of its slice, or by `status.preparedBy` of a Partition.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +20,8 @@ class PreparedIndex:
 
     def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> Collection[str]:
         """Replace a slice; returns the claims of which it reports something else. `old` None: it is new; `new` None: it is deleted."""
-        return self._put(uid, _held(old), _held(new), new.availability.node if new is not None else None)
+        before, after = ((claim for _, claim in held(found)) for found in (old, new))
+        return self._put(uid, before, after, new.availability.node if new is not None else None)
 
     def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> Collection[str]:
         """Replace a Partition; returns the claims of which it reports something else. `old` None: it is new; `new` None: it is deleted."""
@@ -46,8 +47,15 @@ class PreparedIndex:
         return former ^ now
 
 
-def _held(found: Slice | None) -> Iterator[str]:
-    for device in found.devices if found is not None else ():
+def held(found: Slice | None) -> Iterator[tuple[str, str]]:
+    """Yield the devices (by name) that are still prepared for a claim that has lost them, each with the UID of that claim."""
+    if found is None:
+        return
+    for device in found.devices:
         for taint in device.taints:
             if taint.key == HELD and taint.value:
-                yield taint.value
+                yield device.name, taint.value
+    for entry in str(found.annotations.get(HELD, "")).split():
+        name, _, claim = entry.partition("/")
+        if claim:
+            yield name, claim
