@@ -31,8 +31,8 @@ def world() -> ObservedCluster:
     return made
 
 
-def publish(world: ObservedCluster, *lost: str, gib: int = 10, most: int = 100) -> None:
-    """Let the agent publish its GPU, of which these claims (UIDs) have lost so much memory each."""
+def publish(world: ObservedCluster, *lost: str, gib: int = 10, cores: int = 0, most: int = 100) -> None:
+    """Let the agent publish its GPU, of which these claims (UIDs) have lost so much each; `cores` in percent: by MPS."""
     ((card, *_),) = make(Simulation.model_validate({"cards": [H100]}), "n1")
     rows = tuple(
         ClaimRow(
@@ -41,11 +41,11 @@ def publish(world: ObservedCluster, *lost: str, gib: int = 10, most: int = 100) 
             "a",
             uid,
             ClaimStep.PREPARED,
-            (ClaimDevice("gpu-0", "gpu-0", "n1", ("gpu",), "x", share=Share(uid, gib * GIB, 0)),),
+            (ClaimDevice("gpu-0", "gpu-0", "n1", ("gpu",), "x", share=Share(uid, gib * GIB, cores)),),
         )
         for uid in lost
     )
-    sharing = PublishedSharing(SharingStrategy.TIME_SLICING, most)
+    sharing = PublishedSharing(SharingStrategy.MPS if cores else SharingStrategy.TIME_SLICING, most)
     [pool] = pools(compose((card,), (), {}, rows, {}, sharing=sharing), DRIVERS)
     live = [raw for (kind, *_), raw in world.seen.items() if kind == SLICES]
     todo = slice_changes(pool, live, Owner("n1", "uid-of-n1"))
@@ -96,3 +96,23 @@ async def test_each_of_many_claims_that_have_lost_their_shares_is_charged_until_
     publish(world, *claims[:-1])
     cycle.once()
     assert world.places() == {"next": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("lost", "gib", "cores", "most", "part"),
+    [(1, 60, 0, 100, 126), (3, 1, 0, 4, 250), (1, 1, 90, 10, 126)],
+    ids=["memory", "shares", "cores"],
+)
+async def test_a_share_is_charged_as_the_same_part_of_a_gpu_whatever_others_have_lost_of_it(
+    world: ObservedCluster, silent: Client, lost: int, gib: int, cores: int, most: int, part: int
+) -> None:
+    """An eighth of the memory is no half of a GPU, because a claim of somebody else still has most of it."""
+    quota(world, "a", {"name": "gpus", "deviceClass": "gpu", "limit": f"{part}m"})
+    cycle = world.cycle(silent)
+    publish(world, *(f"lost-{number}" for number in range(lost)), gib=gib, cores=cores, most=most)
+    ask(world, "next")
+    cycle.once()
+    assert world.places() == {"next": "n1"}
+    ask(world, "one-more", at=1)
+    cycle.once()
+    assert "one-more" not in world.places()

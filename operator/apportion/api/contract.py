@@ -22,6 +22,8 @@ GUARD: Final = "apportion.dev/guard"
 HELD: Final = "apportion.dev/held"
 """Key of the taint on a device that is still prepared for a claim without it; the value is the claim's UID.
 Annotation of a slice: `DEVICE/UID` of further claims, for which its devices have no taint."""
+HELD_PART: Final = "held"
+"""Begins the names of attributes (int) of a shared GPU: how much of a capacity is not published, because claims that have lost their shares still have it."""
 SHARED: Final = "apportion.dev/shared"
 """Key of the taint on what a shared GPU could be cut into: it is not cut while it is shared."""
 MANAGED: Final = "apportion.dev/managed"

@@ -1,13 +1,15 @@
 """Charge: what an allocation takes, device by device, as quotas count it.
 
 In: a claim, its allocation, the devices as they are published. Out: a charge for each device; what administrators look at
-(`adminAccess`) takes nothing. A share takes what it consumes, and at least a hundredth of its device; a partition or a whole device all its capacity, and of counters that
+(`adminAccess`) takes nothing. A share takes what it consumes, and at least a hundredth of its device, of which what others have lost and still
+use is a part; a partition or a whole device all its capacity, and of counters that
 no capacity of it is named after, what it takes from them.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from apportion.api.contract import HELD_PART
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.device import Device, DeviceId, qualify
@@ -69,15 +71,25 @@ def charge(result: DeviceResult, device_class: str, device: Device | None) -> Ch
 
 
 def whole_amounts(device: Device) -> dict[str, int]:
-    """Return the capacity of a device, and what it takes of counters that no capacity of it is named after."""
+    """Return the capacity of a device, with what claims still have of it that have lost their shares, and what it takes of counters that no capacity of it is named after."""
     found: dict[str, int] = {}
     for consumption in device.consumes:
         for name, amount in consumption.counters:
             full = qualify(name, device.driver)
             found[full] = found.get(full, 0) + max(0, amount.nano)
     return found | {
-        qualify(name, device.driver): max(0, each.value.nano) for name, each in device.capacity.items()
+        qualify(name, device.driver): max(0, each.value.nano) + _held(device, name)
+        for name, each in device.capacity.items()
     }
+
+
+def _held(device: Device, capacity: str) -> int:
+    """Return how much of a capacity is not published, because claims that have lost their shares still have it."""
+    if not device.shareable:
+        return 0
+    domain, _, name = qualify(capacity, device.driver).rpartition("/")
+    value = device.attribute(f"{domain}/{HELD_PART}{name[:1].upper()}{name[1:]}")
+    return max(0, value) * NANO if isinstance(value, int) else 0
 
 
 def first_attribute(device: Device, names: tuple[str, ...]) -> str:

@@ -112,6 +112,9 @@ def test_what_is_published_is_valid_and_never_given_away_twice(
         assert memory < most * MIB
         return
     assert broken_rules(whole["capacity"]) == []
+    for name, has in (("Memory", memory // MIB * MIB), ("Shares", most)):
+        offered = Quantity.parse(whole["capacity"][name.lower()]["value"]).value
+        assert offered + whole["attributes"].get(f"held{name}", {"int": 0})["int"] == has
     state = state_of(node)
     given_away = served = cores = 0
     for number, ask in enumerate(asks):

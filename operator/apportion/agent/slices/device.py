@@ -10,7 +10,7 @@ from typing import Any
 from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
 from apportion.agent.slices.naming import PartitionDevice, camel, card_of, partition_device
 from apportion.agent.slices.nodeinventory import GUARD, SharedCard, StaticPartition
-from apportion.agent.slices.shares import shared_capacity
+from apportion.agent.slices.shares import held_attributes, shared_capacity
 from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
@@ -38,10 +38,12 @@ def whole(
         written = attributes({**own, **reason, **_shared(card)})
         device = {"name": card.name, "attributes": written, **_capacity(card.capacity)}
     else:
-        strategy = str(shared.sharing.strategy)
+        own |= {"sharing": str(shared.sharing.strategy)}
         device = {
             "name": card.name,
-            "attributes": attributes({**own, "sharing": strategy, **_shared(card)}),
+            "attributes": attributes(
+                {**own, **held_attributes(card, shared.sharing, shared.held), **_shared(card)}
+            ),
             "capacity": shared_capacity(card, shared.sharing, shared.held),
             "allowMultipleAllocations": True,
         }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apportion.agent.devices.values import MIB, Card, CardKind
 from apportion.agent.slices.naming import camel
+from apportion.api.contract import HELD_PART
 from apportion.api.policy import SharingStrategy
 from apportion.dra.quantity import Format, Quantity
 
@@ -67,13 +68,8 @@ def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
     `memory` in bytes, `shares`, a count, and under MPS `cores` in percent; a claim that asks for none of one gets an equal part. What
     else the card has can be read by selectors and is consumed by nobody. What is held is left out, as long as there is room beside it.
     """
-    total, most, cores = shareable_memory(card), sharing.most, PERCENT
-    if has_room(card, sharing, held):
-        left = _left(card, held)
-        part = max(min(total // most, left) // _STEP * _STEP, _STEP)
-        total, most, cores = left, most - held.claims, max(PERCENT - held.cores, 1)
-    else:
-        part = total // most // _STEP * _STEP
+    offered, most = _offered(card, sharing, held), sharing.most
+    part = max(min(shareable_memory(card) // most, offered["memory"]) // _STEP * _STEP, _STEP)
     found = {
         camel(name): {
             "value": str(Quantity.whole(value)),
@@ -84,14 +80,33 @@ def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
     }
     return {
         **found,
-        "memory": _ranged(total, part, _STEP, "BinarySI"),
-        "shares": _ranged(most, 1, 1, "DecimalSI"),
+        "memory": _ranged(offered["memory"], part, _STEP, "BinarySI"),
+        "shares": _ranged(offered["shares"], 1, 1, "DecimalSI"),
         **(
-            {"cores": _ranged(cores, min(max(PERCENT // sharing.most, 1), cores), 1, "DecimalSI")}
-            if sharing.strategy is SharingStrategy.MPS
+            {"cores": _ranged(cores, min(max(PERCENT // most, 1), cores), 1, "DecimalSI")}
+            if (cores := offered.get("cores"))
             else {}
         ),
     }
+
+
+def held_attributes(card: Card, sharing: PublishedSharing, held: Held) -> dict[str, int]:
+    """Return how much of each capacity of a shared card is left out of what is published, as attributes: by it others tell what part of the card a share is."""
+    offered = _offered(card, sharing, held)
+    return {
+        camel(f"{HELD_PART}-{name}"): whole - offered[name]
+        for name, whole in _offered(card, sharing, Held()).items()
+        if whole > offered[name]
+    }
+
+
+def _offered(card: Card, sharing: PublishedSharing, held: Held) -> dict[str, int]:
+    """Return the capacities of a card that claims consume: what is left beside what is held, or all of it where there is no room beside that."""
+    taken = held if has_room(card, sharing, held) else Held()
+    found = {"memory": _left(card, taken), "shares": sharing.most - taken.claims}
+    if sharing.strategy is SharingStrategy.MPS:
+        found["cores"] = max(PERCENT - taken.cores, 1)
+    return found
 
 
 def _left(card: Card, held: Held) -> int:
