@@ -36,6 +36,14 @@ _LISTS: tuple[Raw | None, ...] = ({"ints": [0, 1]}, {"ints": [1]})
 _RINGS: tuple[Raw | None, ...] = ({"int": 0}, {"int": 1}, None, {"int": 2})
 
 
+_FURTHER: tuple[Raw, ...] = (
+    {},
+    {"cores": {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}},
+    {"fans": {"value": "2", "requestPolicy": {"default": "0", "validValues": ["0"]}}},
+    {},
+)
+"""Capacities of devices to share beside their memory; nobody takes any of the fans."""
+
 GROUPS = ((), ("m",), ("n",), ("m", "n"), ("n", "o"), ("m", "o"), ("m", "n", "o"))
 """Compatibility groups of what a device consumes of a counter set."""
 
@@ -78,7 +86,7 @@ def _pool(draw: st.DrawFn, driver: str, allocated: Raw, *, lists: bool) -> list[
         if use == "held":
             allocated["devices"].append(where)
         elif use == "shared" and row.get("allowMultipleAllocations"):
-            allocated["capacity"].append(where | {"consumed": {"memory": "1"}})
+            allocated["capacity"].append(where | {"consumed": draw(_consumed(row["capacity"]))})
     cut = draw(st.integers(0, len(rows)))
     parts = [part for part in (rows[:cut], rows[cut:]) if part]
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": len(parts) + counted}
@@ -102,6 +110,19 @@ def _pool(draw: st.DrawFn, driver: str, allocated: Raw, *, lists: bool) -> list[
 
 
 @st.composite
+def _consumed(draw: st.DrawFn, capacity: Raw) -> Raw:
+    """Draw what a share has consumed of a device; its driver may have named a capacity otherwise then, or had one more or less."""
+    found = {name: "0" if name == "fans" else "1" for name in capacity}
+    before = draw(
+        st.sampled_from(["as now", "as now", "renamed", "more", "more of nothing", "less", "as now"])
+    )
+    if before in {"renamed", "less"}:
+        del found[draw(st.sampled_from(sorted(found)))]
+    amount = {"renamed": "1", "more": "1", "more of nothing": "0"}.get(before)
+    return found | ({"hbm": amount} if amount is not None else {})
+
+
+@st.composite
 def _device(
     draw: st.DrawFn, index: int, *, counted: bool, lists: bool, groups: Sequence[Sequence[str]]
 ) -> Raw:
@@ -117,7 +138,7 @@ def _device(
         entry: Raw = {"value": str(draw(st.integers(1, 4)))}
         if draw(st.booleans()):
             entry["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "2"}}
-        row["capacity"] = {"memory": entry}
+        row["capacity"] = {"memory": entry} | draw(st.sampled_from(_FURTHER))
     if counted and draw(st.integers(0, 3)):
         row["consumesCounters"] = [
             {

@@ -55,8 +55,25 @@ class ReferenceNode:
         self.shared = {device_key(row) for row in raw["allocated"]["shared"]}
         self.used: dict[DeviceKey, dict[str, Fraction]] = {}
         for row in raw["allocated"]["capacity"]:
-            self.shared.add(device_key(row))
-            self.used[device_key(row)] = {name: quantity(value) for name, value in row["consumed"].items()}
+            device = device_key(row)
+            consumed = {name: quantity(value) for name, value in row["consumed"].items()}
+            if self._is_of(device, consumed):
+                self.shared.add(device)
+                self.used[device] = consumed
+            else:
+                self.exclusive.add(device)
+
+    def _is_of(self, device: DeviceKey, consumed: dict[str, Fraction]) -> bool:
+        """Return whether shares consume of a device what it has by its driver's names of now; of one that is not here nobody gets any."""
+        if device not in self.devices:
+            return True
+        capacity = self.devices[device][0].get("capacity") or {}
+        free = {
+            name
+            for name, entry in capacity.items()
+            if (entry.get("requestPolicy") or {}).get("validValues") == ["0"]
+        }
+        return {name for name, amount in consumed.items() if amount} <= {*capacity} <= {*consumed} | free
 
     def _gather(self, key: tuple[str, str], slices: list[Raw]) -> None:
         found = self._current(key, slices)

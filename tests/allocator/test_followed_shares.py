@@ -14,7 +14,7 @@ DEVICES = 4
 SHAREABLE = 3
 
 RESULTS = st.lists(
-    st.tuples(st.integers(0, DEVICES), st.sampled_from(["whole", "share", "large share"])),
+    st.tuples(st.integers(0, DEVICES), st.sampled_from(["whole", "share", "large share", "share of old"])),
     min_size=1,
     max_size=3,
 )
@@ -37,13 +37,23 @@ def result(number: int, index: int, part: str) -> DeviceResult:
     one = DeviceId(GPU, "n1", f"d{index}")
     if part == "whole":
         return DeviceResult("r", one)
-    consumed = {"units": Quantity.whole(7 if part == "large share" else 2)}
+    consumed = {
+        "old" if part == "share of old" else "units": Quantity.whole(7 if part == "large share" else 2)
+    }
     return DeviceResult("r", one, share_id=f"share-{number}", consumed=consumed)
 
 
 def shown(view: NodeOccupancy) -> tuple[object, ...]:
     """Return everything that a view shows of holdings."""
-    return view.exclusive, view.charged, view.fit, view.open, dict(view.used), view.holdings
+    return (
+        view.exclusive,
+        view.charged,
+        view.fit,
+        view.open,
+        dict(view.used),
+        view.holdings,
+        dict(view.differing),
+    )
 
 
 @pytest.mark.slow

@@ -100,22 +100,24 @@ def shared(memory: str) -> ObservedCluster:
     return world
 
 
-def offers(world: ObservedCluster, memory: str) -> None:
-    """Let the device have so much memory from now on."""
+def offers(world: ObservedCluster, memory: str, name: str = "memory") -> None:
+    """Let the device have so much memory from now on, under this name."""
     device: Json = {
         "name": "gpu-0",
         "allowMultipleAllocations": True,
-        "capacity": {"memory": {"value": memory}},
+        "capacity": {name: {"value": memory}},
     }
     world.slice("n1", "devices", {"devices": [device]}, 1)
 
 
-def takes(world: ObservedCluster, name: str, memory: str | None, **status: object) -> None:
+def takes(
+    world: ObservedCluster, claimant: str, memory: str | None, name: str = "memory", **status: object
+) -> None:
     """Let a claim have a share of the device; None: all of it."""
-    claim = world.allocate(world.claim(name), "n1", "gpu-0", **status)  # type: ignore[arg-type]
+    claim = world.allocate(world.claim(claimant), "n1", "gpu-0", **status)  # type: ignore[arg-type]
     [result] = claim["status"]["allocation"]["devices"]["results"]
     if memory is not None:
-        result |= {"shareID": f"share-of-{name}", "consumedCapacity": {"memory": memory}}
+        result |= {"shareID": f"share-of-{claimant}", "consumedCapacity": {name: memory}}
     world.see(CLAIMS, claim)
 
 
@@ -143,6 +145,22 @@ def test_shares_that_fit_together_do_not_overlap_nor_do_those_in_use_of_a_device
     overlaps = Overlaps(world.snapshot)
     assert overlaps.find() == []
     offers(world, "40Gi")
+    assert overlaps.find() == []
+
+
+def test_a_share_beside_one_of_a_capacity_that_its_driver_has_named_otherwise_overlaps() -> None:
+    """Who decided about it went by the former name, or counted nothing under it (kube-scheduler 1.37): what is left of the device is unknown."""
+    world = shared("80Gi")
+    takes(world, "first", "50Gi", timestamp=EARLY)
+    takes(world, "second", "20Gi", timestamp=EARLY)
+    overlaps = Overlaps(world.snapshot)
+    offers(world, "80Gi", name="hbm")
+    assert overlaps.find() == []
+    takes(world, "third", "80Gi", name="hbm", timestamp=LATE)
+    (found,) = overlaps.find()
+    assert found.what == f"{GPU}/n1/gpu-0 (capacity memory)"
+    assert found.untaken[-1].name == "third"
+    world.gone(CLAIMS, world.claim("third"))
     assert overlaps.find() == []
 
 

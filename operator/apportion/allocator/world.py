@@ -103,10 +103,14 @@ def _nodes(raw: Json, state: State, slices: list[Slice]) -> None:
 def _allocated(raw: Json, state: State) -> None:
     for number, (path, row) in enumerate(reading.rows(raw, "devices", at="allocated")):
         state.hold(f"allocated.devices[{number}]", (DeviceResult("", _device(row, path)),))
+    capacity = [*reading.rows(raw, "capacity", at="allocated")]
+    counted = {_device(row, path) for path, row in capacity}
     for number, (path, row) in enumerate(reading.rows(raw, "shared", at="allocated")):
+        device = _device(row, path)
         share = reading.text(row, "shareID", at=path, default="") or f"share-{number}"
-        state.hold(f"allocated.shared[{number}]", (DeviceResult("", _device(row, path), share_id=share),))
-    for number, (path, row) in enumerate(reading.rows(raw, "capacity", at="allocated")):
+        if device not in counted:
+            state.hold(f"allocated.shared[{number}]", (DeviceResult("", device, share_id=share),))
+    for number, (path, row) in enumerate(capacity):
         consumed = {
             name: _quantity(amount, f"{path}.consumed.{name}")
             for name, amount in reading.table(row, "consumed", at=path).items()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from apportion.allocator.rules.capacity import differing
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -104,17 +105,26 @@ def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) 
 
 def _exceeded(snapshot: Snapshot, device: DeviceId) -> str | None:
     """Return what of a device claims use more than there is, if some of them have shares of it: a capacity, or the whole device."""
-    published, used = snapshot.devices.device(device), Counter[str]()
+    published = snapshot.devices.device(device)
     uids = snapshot.claim_index.holders(device)
     whole = snapshot.claim_index.on_device(device)
     if published is None or len(whole) == len(uids):
         return None
     if whole:
         return "the whole device"
-    for claim in snapshot.claims_of(uids):
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            if result.device == device and not result.admin_access:
-                used.update({name: amount.nano for name, amount in result.consumed.items()})
+    shares = [
+        result.consumed
+        for claim in snapshot.claims_of(uids)
+        for result in (claim.allocation.results if claim.allocation is not None else ())
+        if result.device == device and not result.admin_access
+    ]
+    others = [name for each in shares if (name := differing((each,), published)) is not None]
+    if 0 < len(others) < len(shares):
+        # Its driver had named its capacities otherwise: those shares hold it as a whole.
+        return f"capacity {min(others)}"
+    used = Counter[str]()
+    for each in shares:
+        used.update({name: amount.nano for name, amount in each.items()})
     over = [name for name, capacity in published.capacity.items() if used[name] > capacity.value.nano]
     return f"capacity {min(over)}" if over else None
 

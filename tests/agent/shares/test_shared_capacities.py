@@ -1,5 +1,6 @@
 """Whatever a shared GPU has, and whatever of it is held: the API server takes what is published, and it is not given away twice."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,13 @@ from apportion.agent.slices.compose import compose
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.allocator.allocate import allocate
-from apportion.allocator.decision import Decision
+from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms
 from apportion.api.policy import SharingStrategy
 from apportion.dra.claim import Claim
 from apportion.dra.quantity import Quantity
+from apportion.dra.slice import Slice
 from testbed.controlplane import ControlPlane
 from tests.agent.places import H100
 from tests.agent.simulatednode import SLICES
@@ -85,6 +87,14 @@ def _amounts(entry: Json) -> list[tuple[str, str]]:
     return [("value", entry["value"]), ("default", policy["default"]), *bounds.items()]
 
 
+def demand(name: str, wanted: Json) -> Demand:
+    """Return a claim for a GPU. `wanted`: further fields of its request."""
+    exact = {"deviceClassName": "gpu.apportion.dev", **wanted}
+    raw = {"metadata": {"name": name, "namespace": "ns", "uid": name}}
+    claim = Claim.from_json(raw | {"spec": {"devices": {"requests": [{"name": "r", "exactly": exact}]}}})
+    return Demand((claim,), tolerations=(GUARD,))
+
+
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(
@@ -119,10 +129,7 @@ def test_what_is_published_is_valid_and_never_given_away_twice(
     given_away = served = cores = 0
     for number, ask in enumerate(asks):
         wanted = {"capacity": {"requests": {"memory": str(ask)}}} if ask is not None else {}
-        exact = {"deviceClassName": "gpu.apportion.dev", **wanted}
-        raw = {"metadata": {"name": f"c{number}", "namespace": "ns", "uid": f"c{number}"}}
-        claim = Claim.from_json(raw | {"spec": {"devices": {"requests": [{"name": "r", "exactly": exact}]}}})
-        answer = allocate(state, Demand((claim,), tolerations=(GUARD,)), Terms())
+        answer = allocate(state, demand(f"c{number}", wanted), Terms())
         if isinstance(answer, Decision):
             (result,) = answer.allocations[0].results
             assert result.device.name == "gpu-0"
@@ -135,6 +142,32 @@ def test_what_is_published_is_valid_and_never_given_away_twice(
     assert given_away + sum(held) <= max(memory, sum(held))
     assert served + len(held) <= max(most, len(held))
     assert cores + (30 * len(held) if cores else 0) <= 100
+
+
+@pytest.mark.parametrize("before", list(SharingStrategy))
+def test_a_share_that_is_allocated_and_not_prepared_yet_keeps_those_of_the_other_strategy_off(
+    before: SharingStrategy,
+) -> None:
+    """A policy changes meanwhile. Once it is prepared, the GPU is published as that share uses it, and others get shares of the same kind."""
+    card, (after,) = gpu(80_000 * MIB), [each for each in SharingStrategy if each is not before]
+    state = state_of(PublishedNode({}, inventory=inventory(card, 4, [], before)))
+    first = allocate(state, demand("first", {}))
+    assert isinstance(first, Decision)
+    state.hold("first", first.allocations[0].results)
+
+    def publish(prepared: Mapping[str, SharingStrategy]) -> None:
+        sharing = PublishedSharing(after, 4)
+        found = compose((card,), (), {}, (), {}, sharing=sharing, strategies=prepared)
+        for raw in PublishedNode({}, inventory=found).slices:
+            state.put_slice(Slice.from_json(raw))
+
+    publish({})
+    assert isinstance(allocate(state, demand("second", {})), Refusal)
+    publish({"gpu-0": before})
+    assert isinstance(allocate(state, demand("second", {})), Decision)
+    publish({})
+    state.release("first")
+    assert isinstance(allocate(state, demand("second", {})), Decision)
 
 
 async def test_the_server_takes_what_is_published_at_the_limits(control_plane: ControlPlane) -> None:

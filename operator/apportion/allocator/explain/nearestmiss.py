@@ -29,11 +29,13 @@ def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -
         return None
     view = state.view(name)
     alternative = named.query.slots[found.slot].alternatives[found.alternative]
-    best: tuple[int, int, tuple[str, ...]] | None = None
+    best: tuple[tuple[int, bool], int, tuple[str, ...]] | None = None
     for index in bits(_closest(state, view, alternative)):
         missing = _missing(state, view, alternative, index)
-        if missing and (best is None or len(missing) < best[0]):
-            best = len(missing), index, missing
+        # What several claims share is nearer than what one claim has.
+        rank = len(missing), index not in view.differing
+        if missing and (best is None or rank < best[0]):
+            best = rank, index, missing
     if best is None:
         return None
     request = found.request
@@ -86,7 +88,7 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
     if view.exclusive >> index & 1 and not alternative.admin:
-        found.append(f"held by {', '.join(state.holders(view.id_of(index))[:3])}")
+        found.append(f"held by {', '.join(state.holders(view.id_of(index))[:3])}{_differing(view, index)}")
     taken = view.charge(index, alternative) if view.features.consumable_capacity else {}
     if taken is None:
         found.append(_unserved(device, alternative))
@@ -101,6 +103,16 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
         if not view.compatible(index):
             found.append("devices in use on its counters are of other compatibility groups")
     return tuple(found)
+
+
+def _differing(view: NodeView, index: int) -> str:
+    """Return why shares of a device hold it as a whole; "" where they do not."""
+    name = view.differing.get(index)
+    if name is None:
+        return ""
+    if name in view.devices[index].capacity:
+        return f" (a share consumes no capacity {name}, which the device publishes)"
+    return f" (a share consumes capacity {name}, which the device does not publish)"
 
 
 def _unserved(device: Device, alternative: Alternative) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.allocator.rules.capacity import differing
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.consumedcounters import CounterAmounts, larger
-from apportion.dra.device import DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import PoolId
 
 Change: TypeAlias = tuple[PoolId, str, CounterAmounts | None, int]
@@ -34,7 +35,7 @@ def _unknown(_device: str) -> CounterAmounts | None:
 class DeviceHolding:
     """One device in use, by one key or several."""
 
-    __slots__ = ("_capacity", "_exclusive", "_key", "_more", "_result", "consumption")
+    __slots__ = ("_alike", "_capacity", "_exclusive", "_key", "_more", "_result", "consumption")
 
     def __init__(self, key: str, result: DeviceResult, consumption: CounterAmounts | None) -> None:
         # Nearly every device has one holder, so the first needs no list.
@@ -45,6 +46,8 @@ class DeviceHolding:
         """None: the device was in no slice yet."""
         self._exclusive: bool | None = None
         self._capacity: dict[str, int] | None = None
+        self._alike = True
+        """Whether all shares name the same capacities; known with `_capacity`."""
 
     def rows(self) -> list[tuple[str, DeviceResult]]:
         """Return the keys that hold the device, each with its result."""
@@ -93,11 +96,21 @@ class DeviceHolding:
         """Capacity that shares consume, by name, in 10^-9."""
         if self._capacity is None:
             used: dict[str, int] = {}
-            for _, result in self.rows():
-                for name, amount in result.consumed.items():
+            rows, named = self.rows(), 0
+            for _, result in rows:
+                consumed = result.consumed
+                named += len(consumed)
+                for name, amount in consumed.items():
                     used[name] = used.get(name, 0) + amount.nano
+            self._alike = named == len(rows) * len(used)
             self._capacity = used
         return self._capacity
+
+    def differing(self, device: Device) -> str | None:
+        """Return a capacity by which its shares are not of the device as it is published; None if there is none."""
+        if self.capacity.keys() == device.capacity.keys() and self._alike:
+            return None
+        return differing([result.consumed for _, result in self.rows()], device)
 
 
 class Holdings:

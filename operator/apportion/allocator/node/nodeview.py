@@ -22,7 +22,7 @@ from apportion.allocator.rules.query import Alternative, ErrorCause, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.rules.slices import SliceView
 from apportion.dra.allocation import DeviceResult
-from apportion.dra.device import Device, DeviceId
+from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import NodeSelector
 from apportion.dra.slice import Slice
@@ -55,7 +55,6 @@ class NodeView(Memos, NodeOccupancy):
         "_local",
         "_own_selected",
         "all_node_local",
-        "devices",
         "features",
         "incomplete",
         "invalid",
@@ -82,15 +81,13 @@ class NodeView(Memos, NodeOccupancy):
         self.invalid = next((pool for pool in pools if pool.invalid), None)
         pools_on_node = [pool_on_node(pool, views, node, features) for pool in usable]
         self.slices = tuple([row.view for pool in pools_on_node for row in pool.slices])
-        self.devices: list[Device] = []
-        for piece in self.slices:
-            self.devices += piece.slice.devices
+        devices = [device for piece in self.slices for device in piece.slice.devices]
         template = templates.of(pools_on_node)
         indexes_by_name = {
-            pool.id: templates.index_by_name(self.devices, template.visible & mask)
+            pool.id: templates.index_by_name(devices, template.visible & mask)
             for pool, mask in zip(usable, template.pool_masks, strict=True)
         }
-        super().__init__(template, indexes_by_name)
+        super().__init__(template, devices, indexes_by_name)
         self.all_node_local = all(
             availability.node is not None and not availability.per_device
             for availability in [piece.slice.availability for piece in self.slices]

@@ -4,17 +4,20 @@ In: the node's template, the holdings and their changes. Out: bit masks over the
 their current occupancies.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from apportion.allocator.facts.holdings import Change, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
+from apportion.allocator.rules.capacity import differing
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.consumedcounters import CounterAmounts, groups_by_set
-from apportion.dra.device import DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import PoolId
 
 _NO_DEVICES: Mapping[str, int] = {}
 _NO_SHARES: Mapping[int, Mapping[str, int]] = {}
+_NO_NAMES: Mapping[int, str] = {}
 
 
 class NodeOccupancy:
@@ -24,6 +27,8 @@ class NodeOccupancy:
         "_indexes_by_name",
         "base",
         "charged",
+        "devices",
+        "differing",
         "exclusive",
         "fit",
         "groups",
@@ -35,8 +40,14 @@ class NodeOccupancy:
         "used",
     )
 
-    def __init__(self, template: NodeTemplate, indexes_by_name: Mapping[PoolId, Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        template: NodeTemplate,
+        devices: Sequence[Device],
+        indexes_by_name: Mapping[PoolId, Mapping[str, int]],
+    ) -> None:
         self.template = template
+        self.devices = devices
         self._indexes_by_name = indexes_by_name
         self.base = template.base
         """Devices that may be allocated on this node."""
@@ -47,7 +58,9 @@ class NodeOccupancy:
         """Devices without counters."""
         self.groups = [CounterGroup(group) for group in template.groups]
         self.exclusive = 0
-        """Devices held as a whole."""
+        """Devices held as a whole: by one claim, or by shares of a device that its driver publishes otherwise now."""
+        self.differing: Mapping[int, str] = _NO_NAMES
+        """By device that is held as a whole for its capacities: the one by which shares and device differ."""
         self.charged = 0
         """Shareable devices whose counters are charged, by their first share."""
         self.used: Mapping[int, Mapping[str, int]] = _NO_SHARES
@@ -91,6 +104,7 @@ class NodeOccupancy:
     def refresh(self, holdings: Holdings) -> None:
         """Compute everything from the holdings."""
         self.exclusive = self.charged = 0
+        self.differing = _NO_NAMES
         used: dict[int, Mapping[str, int]] = {}
         for pool, index_by_name in self._indexes_by_name.items():
             for name, holding in holdings.held(pool).items():
@@ -181,6 +195,8 @@ class NodeOccupancy:
             self.exclusive &= ~(1 << index)
             self.charged &= ~(1 << index)
             used.pop(index, None)
+            if index in self.differing:
+                self.differing = {other: name for other, name in self.differing.items() if other != index}
             holding = holdings.held(pool).get(name)
             if holding is not None:
                 self._occupy(index, holding, used)
@@ -189,10 +205,20 @@ class NodeOccupancy:
         self.open = self.fit & ~self.exclusive
         return True
 
+    def admits(self, index: int, result: DeviceResult) -> bool:
+        """Say whether who holds the device so leaves room for the shares of others."""
+        if result.share_id is None or not self.shareable >> index & 1:
+            return False
+        return differing((result.consumed,), self.devices[index]) is None
+
     def _occupy(self, index: int, holding: DeviceHolding, used: dict[int, Mapping[str, int]]) -> None:
         if holding.exclusive or not self.shareable >> index & 1:
             # A device that is no longer shareable stays held by those that share it.
             self.exclusive |= 1 << index
+        elif name := holding.differing(self.devices[index]):
+            # So does one whose capacities have other names: what its shares leave is unknown.
+            self.exclusive |= 1 << index
+            self.differing = {**self.differing, index: name}
         else:
             self.charged |= 1 << index
             used[index] = holding.capacity

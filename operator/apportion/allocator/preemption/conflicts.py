@@ -174,8 +174,8 @@ def _devices(view: NodeView, victim: Victim) -> set[int]:
     for results in victim.holds.values():
         for result in results:
             index = view.find(result.device)
-            # A share of a device keeps others off only if the device has counters, and these are its own then.
-            if index is not None and not result.admin_access and result.share_id is None:
+            # A share of a device as it is published keeps others off only if the device has counters, and these are its own then.
+            if index is not None and not result.admin_access and not view.admits(index, result):
                 found.add(index)
     return found
 

@@ -5,7 +5,7 @@ valid ranges in int64 and refuses amounts beyond, so they are refused here too. 
 requested; one that a policy sets has the policy's, one rounded to a step the step's (Kubernetes 1.37, `roundUpRange`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from apportion.allocator.rules.features import Features
 from apportion.dra.capacity import Capacity, RequestPolicy
@@ -38,6 +38,28 @@ def fits(taken: Amounts, device: Device, used: Mapping[str, int]) -> bool:
     return all(
         used.get(name, 0) + amount.nano <= device.capacity[name].value.nano for name, amount in taken.items()
     )
+
+
+def differing(shares: Iterable[Amounts], device: Device) -> str | None:
+    """Return a capacity by which shares of a device are not of the device as it is published; None if there is none.
+
+    A share consumes something of one that is not published, or names none of those of which a share may take something. What is left of
+    the device is unknown then: its driver may have renamed a capacity.
+    """
+    takable = [name for name, capacity in device.capacity.items() if _takable(capacity)]
+    for consumed in shares:
+        for name, amount in consumed.items():
+            if amount.nano and name not in device.capacity:
+                return name
+        for name in takable:
+            if name not in consumed:
+                return name
+    return None
+
+
+def _takable(capacity: Capacity) -> bool:
+    values = capacity.policy.valid_values if capacity.policy is not None else ()
+    return any(value.nano for value in values or (capacity.value,))
 
 
 def _consumed(name: str, requested: Quantity | None, capacity: Capacity, features: Features) -> Quantity:
