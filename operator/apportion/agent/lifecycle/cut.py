@@ -130,15 +130,19 @@ def row_from_hardware(
 ) -> PartitionRow | None:
     """Return a row for what is on the hardware for this Partition although the journal has none; None: nothing of ours is there.
 
-    After the journal was lost the object's status says what is ours: by UUID, or of half a GPU instance by the driver's id. With `--foreign
-    adopt` a partition that a person made at the place of a layout's becomes the layout's. What has another object's row is that one's: a
-    status that a backup brought back may name a UUID that was given again.
+    After the journal was lost the object's status says what is ours: by UUID, or of half a GPU instance by the driver's id. What stands for the
+    UUID of a vNPU is its id, which a person may have given to one of another template: the driver says which one it has, or nothing. With
+    `--foreign adopt` a partition that a person made at the place of a layout's becomes the layout's. What has another object's row is that
+    one's: a status that a backup brought back may name a UUID that was given again.
     """
     uid, uuid = partition.metadata.uid, partition.status.uuid
-    for found in live.values():
-        if uuid and found.uuid == uuid and not context.is_anothers(uid, found):
-            return _row(partition, card, found, Step.CREATED)
     meant = partition_device(card, partition.spec.device)
+    # A driver may call the profile otherwise by now.
+    profiles = {"", partition.spec.profile, meant.profile.name if meant is not None else ""}
+    for found in live.values():
+        same = _is(found, uuid or "") and found.profile in profiles
+        if same and not context.is_anothers(uid, found):
+            return _row(partition, card, found, Step.CREATED)
     if meant is None:
         return None
     interrupted = uid in context.journal.interrupted()

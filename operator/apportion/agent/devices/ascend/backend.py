@@ -2,7 +2,7 @@
 
 In: places and live partitions. Out: the driver's answers, or a HardwareError. A vNPU is made in one call under an id that the
 caller chose, so a crash leaves it made or not made. It has no UUID: chip and id stand for one, so a vNPU that a person makes
-under the id of one of ours cannot be told apart.
+of the same template under the id of one of ours cannot be told apart.
 """
 
 from collections.abc import Callable, Collection, Mapping
