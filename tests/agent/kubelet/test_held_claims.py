@@ -180,3 +180,63 @@ async def test_a_claim_whose_partition_has_another_holder_does_not_wait_for_its_
         await claims.check()
         assert uids[-1] in {row.uid for row in claims.rows()}
         assert len(claims.rows()) == LEAST + 1
+
+
+def allocated(*results: tuple[str, str, bool]) -> Object:
+    """Return the claim by its results: request, card, whether it only looks at that (admin access)."""
+    claim = written(*(card for _, card, _ in results), uid="c")
+    for result, (request, _, admin) in zip(
+        claim["status"]["allocation"]["devices"]["results"], results, strict=True
+    ):
+        result |= {"request": request, "adminAccess": admin}
+    return claim
+
+
+@pytest.mark.parametrize("admin", [True, False], ids=["looks", "has"])
+async def test_the_api_says_whether_a_claim_only_looks_at_what_it_has_prepared(
+    tmp_path: Path, make_backend: MakeBackend, *, admin: bool
+) -> None:
+    """A row that was recovered while the API was silent may say the contrary; what is not answered changes nothing."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        row = node.prepared("c", "gpu-0")
+        (device,) = row.devices
+        wrong, right = (replace(row, devices=(replace(device, admin=each),)) for each in (not admin, admin))
+        node.context.journal.put_claim(wrong)
+        published: list[None] = []
+        node.context.slices_changed = lambda: published.append(None)
+        node.server.put(CLAIMS, allocated(("r0", "gpu-0", admin)))
+        claims = HeldClaims(node.context)
+        node.server.fault = lambda _: failed(503, "etcd has no leader")
+        await claims.check()
+        assert (node.context.journal.claims(), published) == ((wrong,), [])
+        node.server.fault = lambda _: None
+        await claims.check()
+        await claims.check()
+        assert (node.context.journal.claims(), published) == ((right,), [None])
+
+
+async def test_what_a_claim_has_prepared_stays_its_own_when_it_looks_at_that_for_another_request(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its pod was deleted by force, and the claim allocated anew, the devices exchanged: containers of that pod use the one that it looks at now."""
+    async with one_card(tmp_path, make_backend(cards=[H100 | {"count": 2}])) as node:
+        row = node.prepared("c", "gpu-0")
+        node.server.put(CLAIMS, allocated(("r1", "gpu-0", True), ("r0", "gpu-1", False)))
+        await HeldClaims(node.context).check()
+        assert node.context.journal.claims() == (row,)
+
+
+async def test_a_claim_that_is_unprepared_while_the_api_is_asked_is_not_written_down_anew(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its device would be nobody's for ever: kubelet does not unprepare it once more."""
+    async with one_card(tmp_path, make_backend(cards=[H100])) as node:
+        node.prepared("c", "gpu-0")
+        node.server.put(CLAIMS, allocated(("r0", "gpu-0", True)))
+
+        def unprepared(_: web.Request) -> None:
+            node.context.journal.drop_claim("c", GPU)
+
+        node.server.fault = unprepared
+        await HeldClaims(node.context).check()
+        assert node.context.journal.claims() == ()

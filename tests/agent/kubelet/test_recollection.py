@@ -13,6 +13,7 @@ from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.kubelet.claimfiles import prepared_cards
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import recover_claims
 from apportion.agent.nodelabels import NodeLabels
@@ -188,6 +189,28 @@ async def test_of_two_claims_with_one_device_the_one_with_admin_access_keeps_no_
             with pytest.raises(NotReady, match="is held by ResourceClaim default/monitor"):
                 node.prepared("other", "gpu-0")
             await served.unprepare(MONITOR)
+        node.prepared("other", "gpu-0")
+
+
+async def test_a_monitor_that_is_recollected_while_the_api_is_silent_keeps_nobody_off_once_it_answers(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """Its files do not say that it only looks at the card: nobody got that one as long as the monitor ran, which is for ever."""
+    backend = make_backend(cards=[H100])
+    claim = looks("gpu-0")
+    async with one_card(tmp_path, backend) as node:
+        node.server.put(CLAIMS, claim)
+        await preparer(tmp_path, node, known=False).prepare(REF)
+    async with one_card(tmp_path, backend, "lost") as node:
+        node.server.put(CLAIMS, claim)
+        node.server.fault = lambda _: failed(503, "etcd has no leader")
+        assert await recollected(tmp_path, node) == 1
+        held = HeldClaims(node.context)
+        await held.check()
+        with pytest.raises(NotReady, match=f"is held by ResourceClaim {REF.key}"):
+            node.prepared("other", "gpu-0")
+        node.server.fault = lambda _: None
+        await held.check()
         node.prepared("other", "gpu-0")
 
 

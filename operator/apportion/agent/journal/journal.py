@@ -134,6 +134,12 @@ class Journal:
                 raise NotReady(f"ResourceClaim {row.key} was unprepared while it was being prepared")
             rows.put_claim(db, row)
 
+    def correct_claim(self, known: ClaimRow, row: ClaimRow) -> None:
+        """Write a claim's row in place of the `known` one; one that has changed meanwhile, or is gone, stays so."""
+        with self._transaction() as db:
+            if rows.claim(db, row.uid, row.driver) == known:
+                rows.put_claim(db, row)
+
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
         self._write(lambda db: rows.drop_claim(db, uid, driver), frees=True)

@@ -3,9 +3,9 @@
 In: namespace, name and UID from kubelet. Out: the results to prepare, or an error that kubelet shows to the user.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from apportion.agent.rows import ClaimRow
+from apportion.agent.rows import ClaimDevice, ClaimRow
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.dra.allocation import DeviceResult
@@ -71,3 +71,21 @@ def still_allocated(claim: Claim | None, row: ClaimRow) -> bool:
         if result.device.driver == row.driver
     }
     return all((device.pool, *device.id) in have for device in row.devices)
+
+
+def with_access(claim: Claim | None, row: ClaimRow) -> ClaimRow:
+    """Return the row with the access that the claim's allocation gives to its devices (admin access or not).
+
+    A device that the claim has by now for other requests than in the row, or not at all, keeps that of the row: containers use it so.
+    """
+    allocation = claim.allocation if claim is not None else None
+    results = allocation.results if allocation is not None else ()
+
+    def corrected(device: ClaimDevice) -> ClaimDevice:
+        key = (row.driver, device.pool, *device.id)
+        found = [each for each in results if (*each.device, each.share_id or "") == key]
+        if not found or {each.request.split("/")[0] for each in found} != set(device.requests):
+            return device
+        return replace(device, admin=all(each.admin_access for each in found))
+
+    return replace(row, devices=tuple(map(corrected, row.devices)))

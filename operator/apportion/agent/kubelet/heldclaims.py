@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import structlog
 
-from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
+from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated, with_access
 from apportion.agent.kubelet.rotation import Rotation
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.api.partition import Origin
+from apportion.dra.claim import Claim
 from apportion.errors import ApportionError, Unreachable
 
 _FIRST: Final = 1.0
@@ -91,6 +92,7 @@ class HeldClaims:
                 claim = await read(self._context.client, ref, latest=latest)
                 if not latest and not still_allocated(claim, row):
                     claim = await read(self._context.client, ref)
+                await self._correct(claim, row)
             except ApportionError as error:
                 silent |= isinstance(error, Unreachable)
                 lost |= self._lost & {key}
@@ -114,6 +116,14 @@ class HeldClaims:
         self._rounds += 1
         if not silent or self._rounds >= _MOST:
             self.looked.set()
+
+    async def _correct(self, claim: Claim | None, row: ClaimRow) -> None:
+        """Write down with which access a prepared claim has its devices: the API may have been silent when the row was recovered. Raises NotReady."""
+        right = with_access(claim, row)
+        if row.step is ClaimStep.PREPARED and right != row:
+            await asyncio.to_thread(self._context.journal.correct_claim, row, right)
+            _log.warning("claim.access_corrected", claim=row.key, uid=row.uid)
+            self._context.slices_changed()
 
     async def _abandoned(self, row: ClaimRow) -> bool:
         """Say whether a preparation was undone that was never finished; one that cannot be undone now holds its devices as any other."""

@@ -12,7 +12,7 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, device_id
 from apportion.agent.kubelet.claimfiles import NamedDevice, named_devices
-from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
+from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, with_access
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
@@ -126,17 +126,13 @@ async def _allocated(context: AgentContext, row: ClaimRow, node: str) -> tuple[C
     """
     ref = ClaimRef(row.namespace, row.name, row.uid)
     try:
-        results = allocated_devices(await read(context.client, ref), ref, row.driver, node)
+        claim = await read(context.client, ref)
+        results = allocated_devices(claim, ref, row.driver, node)
     except ApportionError:
         return None
-    admin: dict[tuple[str, str], bool] = {}
-    for result in results:
-        key = result.device.name, result.share_id or ""
-        admin[key] = result.admin_access and admin.get(key, True)
-    devices = {device.id: device for device in row.devices}
-    if devices.keys() != admin.keys():
-        return None
-    return tuple(replace(devices[key], admin=looks) for key, looks in admin.items())
+    devices = {device.id: device for device in with_access(claim, row).devices}
+    keys = dict.fromkeys((result.device.name, result.share_id or "") for result in results)
+    return tuple(devices[key] for key in keys) if devices.keys() == keys.keys() else None
 
 
 def _as_looking(row: ClaimRow, confirmed: Iterable[ClaimRow]) -> ClaimRow:
