@@ -246,3 +246,15 @@ async def test_shares_of_two_gpus_that_take_turns_are_given_to_one_claim(client:
     made.pod("both", "both", gates=[GATE])
     made.cycle(client).once()
     assert made.places() == {"both": "a"}
+
+
+@pytest.mark.parametrize("beside", [0, 1, 2], ids=["alone", "beside a share", "beside shares"])
+async def test_a_monitor_of_two_gpus_under_mps_is_given_both(silent: Client, beside: int) -> None:
+    """It looks at them with admin access, and needs no daemon; shares of both that the claim itself would get are refused as ever."""
+    made = shared_gpus(cores=True)
+    monitor = request("gpu", count=2, adminAccess=True)
+    users = [request("gpu", name="own", count=beside, capacity={"requests": {"memory": "60Gi"}})]
+    made.claim("both", monitor, *(users if beside else []))
+    made.pod("both", "both", gates=[GATE])
+    made.cycle(silent).once()
+    assert made.places() == ({} if beside == 2 else {"both": "a"})

@@ -119,5 +119,5 @@ def _strategies(claims: Iterable[ClaimRow]) -> Mapping[str, SharingStrategy]:
         device.card: SharingStrategy.MPS if device.share.cores else SharingStrategy.TIME_SLICING
         for claim in claims
         for device in claim.devices
-        if device.share is not None
+        if device.share is not None and not device.admin
     }

@@ -29,11 +29,12 @@ from apportion.errors import BrokenInput, UnsuitableConfiguration
 
 
 def check_allocation(claim: Claim, allocation: Allocation, drivers: Collection[str]) -> None:
-    """Raise BrokenInput for devices that no agent of ours prepares for one claim: shares, under MPS, of several GPUs (ADR 0020)."""
+    """Raise BrokenInput for devices that no agent of ours prepares for one claim: shares of its own, under MPS, of several GPUs (ADR 0020)."""
     shared = {
         result.device.name
         for result in allocation.results
         if result.device.driver in drivers and result.share_id is not None and "cores" in result.consumed
+        if not result.admin_access
     }
     if len(shared) > 1:
         raise BrokenInput(

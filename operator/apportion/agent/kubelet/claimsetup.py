@@ -75,7 +75,10 @@ class ClaimSetup:
         except (HardwareError, NotReady) as error:
             at = configured.get(wanted.devices[0].device)
             raise type(error)(f"{at.field}.sharing: {error}" if at is not None else str(error)) from None
-        return [_with(each, extra) for each in injections]
+        return [
+            each if device.admin else _with(each, extra)
+            for device, each in zip(row.devices, injections, strict=True)
+        ]
 
     def variables(
         self, claim: Claim, row: ClaimRow, results: Sequence[DeviceResult]

@@ -79,7 +79,12 @@ def shares_row(row: ClaimRow) -> SharingRow | None:
 
 
 def _mps_shares(devices: Sequence[ClaimDevice]) -> list[tuple[ClaimDevice, Share]]:
-    found = [(each, each.share) for each in devices if each.share is not None and each.share.cores]
+    """Return the claim's own shares under MPS: what it looks at with admin access has no part of the daemon."""
+    found = [
+        (each, each.share)
+        for each in devices
+        if each.share is not None and each.share.cores and not each.admin
+    ]
     cards = sorted({each.card for each, _ in found})
     if len(cards) > 1:
         raise BrokenInput(
