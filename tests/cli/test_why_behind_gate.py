@@ -78,6 +78,19 @@ def test_a_partition_that_is_not_cut_yet_is_named(tmp_path: Path, phase: str) ->
     assert found["message"] == f"claim team/c: {said}; the pod's gate goes when it is cut"
 
 
+def test_a_partition_that_is_left_on_the_card_is_named(tmp_path: Path) -> None:
+    """Nobody holds it, and its agent has not removed it yet."""
+    cluster = two_cards()
+    cluster.allocate(cluster.claim("c"), "n2", "gpu-0")
+    cluster.pod("waits", "c", gates=[GATE])
+    left = partition("Releasing")
+    del left["spec"]["holder"]
+    cluster.see(PARTITIONS, left)
+    found = why(tmp_path, cluster, "pod", "waits")
+    said = f"claim team/c: Partition n2-{HALF} is on its card; the pod's gate goes when it is removed"
+    assert (found["reason"], found["message"]) == ("NotReady", said)
+
+
 def test_one_of_a_group_waits_for_the_others(tmp_path: Path) -> None:
     """It has its devices, and the others have none."""
     cluster = two_cards()

@@ -111,8 +111,8 @@ class PartitionSettings(Model):
     warm: Annotated[tuple[WarmPartitions, ...], listed("map", key="profile", most=64)] = ()
     """Idle partitions to keep ready, one entry for each profile. Default: none."""
     wait_for_ready: bool = True
-    """True: the gate of a pod is removed when its partition is cut, so that the pod can still get another one if the cut
-    fails. False: the gate is removed when the allocation is written, and the pod waits on the node for the cut."""
+    """True: the gate of a pod is removed when its partition is cut, or its whole card is free of partitions, so that the pod
+    can still get another one if that fails. False: the gate is removed when the allocation is written, and the pod waits on the node."""
 
 
 class Autoscale(StrEnum):

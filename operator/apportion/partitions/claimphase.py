@@ -9,14 +9,17 @@ from apportion.dra.claim import Claim
 
 
 def phase_of(claim: Claim, snapshot: Snapshot) -> Phase | None:
-    """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
+    """Return the worst phase of the partitions that the claim's devices need; None when it needs none.
+
+    A whole card needs that none is left on it: an agent prepares it once they have gone.
+    """
     worst: Phase | None = None
     devices, ours = snapshot.devices, snapshot.drivers
     for result in claim.allocation.results if claim.allocation else ():
         partition = devices.partition(result.device, claim.uid)
         if partition is None:
-            part = devices.published_partition(result.device)
-            if part is not None and result.device.driver in ours:
+            left = devices.leaving(result.device) and not result.admin_access
+            if (left or devices.published_partition(result.device)) and result.device.driver in ours:
                 return Phase.PENDING
             continue
         holder = partition.spec.holder

@@ -1,8 +1,8 @@
-"""AwaitedCuts: claims whose pods wait behind the gate for a partition that nobody cuts.
+"""AwaitedCuts: claims whose pods wait behind the gate for a partition that nobody cuts, or for a whole card from which nobody removes one.
 
 In: the claims that kept gates shut for that in each pass, the clock. Out: those whose allocation is to be cleared. A node or agent that dies between
-allocation and cut leaves the Partition as it is, and on bare metal the Node object stays: without an end the pod, or a whole group
-with all its devices, would wait for as long.
+allocation and cut leaves the Partition as it is, and on bare metal the Node object stays; a process of the host's may use an idle partition for days: without
+an end the pod, or a whole group with all its devices, would wait for as long.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,8 +68,8 @@ class AwaitedCuts:
         return pod.node is None and GATE in pod.gates and not self._ungating(pod.uid)
 
 
-def partitions_of(claim: Claim, snapshot: Snapshot) -> list[DeviceId]:
-    """Return the devices of a claim that are cut from a card."""
+def awaited_of(claim: Claim, snapshot: Snapshot) -> list[DeviceId]:
+    """Return the devices of a claim that are cut from a card, or are cards on which partitions are left."""
     devices = snapshot.devices
     results = claim.allocation.results if claim.allocation is not None else ()
     return [
@@ -77,4 +77,5 @@ def partitions_of(claim: Claim, snapshot: Snapshot) -> list[DeviceId]:
         for result in results
         if devices.partition(result.device) is not None
         or devices.published_partition(result.device) is not None
+        or devices.leaving(result.device)
     ]

@@ -9,7 +9,7 @@ from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import HolderKind
 from apportion.cluster.indexes.deviceindex import device_of
 from apportion.dra.claim import Claim
-from apportion.scheduling.awaitedcuts import PATIENCE, AwaitedCuts, partitions_of
+from apportion.scheduling.awaitedcuts import PATIENCE, AwaitedCuts, awaited_of
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.consumers import is_taken_up
@@ -95,11 +95,13 @@ class Tidying:
         """Clear allocations whose partition nobody cuts; it is not looked for at the same place at once. Yields after each few of their pods."""
         snapshot, exclusions, pace = self._snapshot, self._exclusions, Pace()
         for claim in self._awaited_cuts.overdue(awaited):
-            devices = partitions_of(claim, snapshot)
+            devices = awaited_of(claim, snapshot)
             for device in devices:
                 exclusions.refuse_device(device)
             names = ", ".join(map(str, devices))
-            text = f"no agent cut its partition ({names}) within {PATIENCE:.0f} s, or said why not"
+            text = (
+                f"no agent cut its partition, or removed those of its card ({names}), within {PATIENCE:.0f} s"
+            )
             self._writes.clear(claim, text, "failed cut")
             name = claim.allocation.node if claim.allocation is not None else None
             if name is not None and (node := snapshot.node(name)) is not None:

@@ -44,7 +44,7 @@ def kept_gate(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Reason | No
                 partial(unservedevents.partition_not_cut, claim=claim, device=device, pods=())
             )
         if claim.uid in gates.awaited:
-            text = f"claim {claim.key}: {_cutting(claim, snapshot)}; the pod's gate goes when it is cut"
+            text = f"claim {claim.key}: {_cutting(claim, snapshot)}"
             return Reason(_NOT_READY, text)
     group = group_of(pod, snapshot)
     if group is not None:
@@ -58,9 +58,12 @@ def kept_gate(snapshot: Snapshot, decisions: Decisions, pod: Pod) -> Reason | No
 
 
 def _cutting(claim: Claim, snapshot: Snapshot) -> str:
-    """Return which partition is not cut yet."""
+    """Return for which partition the pod waits."""
+    goes = "the pod's gate goes when it is"
     for result in claim.allocation.results if claim.allocation is not None else ():
         partition = snapshot.devices.partition(result.device, claim.uid)
         if partition is not None and partition.status.phase not in {Phase.READY, Phase.IDLE}:
-            return f"Partition {partition.metadata.name} is {partition.status.phase or Phase.PENDING}"
-    return "its partition is not made yet, or was not handed over yet"
+            return f"Partition {partition.metadata.name} is {partition.status.phase or Phase.PENDING}; {goes} cut"
+        for left in snapshot.devices.leaving(result.device):
+            return f"Partition {left.metadata.name} is on its card; {goes} removed"
+    return f"its partition is not made yet, or was not handed over yet; {goes} cut"

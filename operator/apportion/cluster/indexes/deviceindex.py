@@ -204,10 +204,8 @@ class DeviceIndex:
                     self.unsettled.pop(uid, None)
 
     def _check_node(self, name: str) -> None:
-        if name in self._by_node and name not in self._nodes:
-            self.nodeless.add(name)
-        else:
-            self.nodeless.discard(name)
+        is_nodeless = name in self._by_node and name not in self._nodes
+        (self.nodeless.add if is_nodeless else self.nodeless.discard)(name)
 
     def device(self, device: DeviceId) -> Device | None:
         """Return a device as it is published; None: in no slice."""
@@ -236,6 +234,10 @@ class DeviceIndex:
     def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
         """Return the Partition objects on a card, by UID."""
         return self._partitions.get(card, {})
+
+    def leaving(self, card: DeviceId) -> list[Partition]:
+        """Return the Partition objects that have to leave a card before a claim can use all of it; those of layouts stay."""
+        return [each for each in self.partitions_on(card).values() if each.spec.origin != Origin.LAYOUT]
 
     @property
     def partitioned(self) -> Iterator[DeviceId]:
