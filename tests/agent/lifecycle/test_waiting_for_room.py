@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from apportion.agent.inventorybuilder import InventoryBuilder
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.cluster.client import Object
-from tests.agent.lifecycle.onecard import DEVICE, OneCard, one_card
+from tests.agent.lifecycle.onecard import DEVICE, PLACE, OneCard, one_card
 from tests.agent.places import GPU, H100, MakeBackend
 from tests.clock import Clock
 
@@ -82,6 +84,28 @@ async def test_a_cut_does_not_wait_for_ever_for_a_partition_that_the_driver_does
         waited = await passing(node, 3600.0, lambda: node.status(wanted)["phase"] == "Failed")
         assert removal <= waited <= removal + 2.0
         assert node.status(leaving)["phase"] == "Releasing"
+
+
+@pytest.mark.slow
+async def test_a_place_from_which_the_driver_removes_no_partition_is_offered_to_nobody(
+    tmp_path: Path, make_backend: MakeBackend
+) -> None:
+    """What nobody holds is in the slices as free: the next claim would wait for it, too, and the one after that."""
+    async with one_card(tmp_path, make_backend(cards=[H100], faults=refusing(times=50))) as node:
+        published: list[None] = []
+        node.context.slices_changed = lambda: published.append(None)
+        held = HeldClaims(node.context)
+        held.looked.set()
+        inventory = InventoryBuilder(node.context, held)
+        leaving = node.partition("p0", origin="Warm")
+        await node.work()
+        node.delete(leaving)
+        await passing(node, 600.0, lambda: bool(published))
+        assert (await inventory.build()).occupied == (PLACE,)
+        assert published == [None]
+        await passing(node, 600.0, lambda: len(published) > 1)
+        assert (await inventory.build()).occupied == ()
+        assert await node.live() == ()
 
 
 def refusing(times: int) -> Object:

@@ -87,6 +87,8 @@ class AgentContext:
     """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
     unsupported: set[str] = field(default_factory=set)
     """Devices that the driver refused as unsupported."""
+    stuck: set[str] = field(default_factory=set)
+    """Partitions (UIDs) that are to go and that the driver has refused to remove for as long as a cut waits for their room."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     warn: Callable[[str, Iterable[str]], Awaitable[None]] = _say_nothing
@@ -191,10 +193,17 @@ class AgentContext:
         )
 
     def left(self) -> frozenset[str]:
-        """Return the Partitions (UIDs) that claims have prepared and that nobody holds: their owner's claim has ended, and somebody looks at them."""
+        """Return the Partitions (UIDs) that nobody holds and that stay: their owner's claim has ended, and somebody looks at them, or programs use them."""
         uids = {device.partition for row in self.journal.claims() for device in row.devices}
         found = ((uid, self.desired.get(uid)) for uid in uids)
-        return frozenset(uid for uid, each in found if each is not None and each.spec.holder is None)
+        looked_at = (uid for uid, each in found if each is not None and each.spec.holder is None)
+        return frozenset(looked_at) | self.stuck
+
+    def note(self, marked: set[str], name: str, *, holds: bool) -> None:
+        """Have the slices show that a device is one of the `unsupported` ones, or a Partition of the `stuck` ones, or is none any more."""
+        if holds != (name in marked):
+            marked ^= {name}
+            self.slices_changed()
 
     def whole_card_user(self, card: str) -> ClaimRow | None:
         """Return the claim that has the whole card."""

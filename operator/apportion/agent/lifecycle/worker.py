@@ -98,8 +98,7 @@ class CardWorker:
                 del self._waits[uid]
         for device in [device for device in context.unsupported if not context.desired.of_device(device)]:
             # No Partition asks for it any more; the next one may try again.
-            context.unsupported.discard(device)
-            context.slices_changed()
+            context.note(context.unsupported, device, holds=False)
         context.partition_changed.wake()
         if not everything:
             # Waiting partitions that were not looked at keep the time at which they are due.
@@ -176,13 +175,17 @@ class CardWorker:
             now = context.journal.partition(row.uid)
             outcome = await release(context, now, await context.live(self.card)) if now is not None else None
         if outcome is None:
+            context.note(context.stuck, row.uid, holds=False)
             if partition is not None:
                 await remove_finalizer(context, context.desired.get(partition.metadata.uid) or partition)
             return []
         if partition is not None:
             await report(context, partition, context.journal.partition(row.uid), outcome)
-        # An unprepare wakes this worker; the hardware reports nothing.
-        return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
+        if outcome.reason == "InUse":
+            return []  # An unprepare wakes this worker; the hardware reports nothing.
+        if self._waited(row.uid) >= context.timeouts.removal:
+            context.note(context.stuck, row.uid, holds=True)
+        return [self._pause(row.uid)]
 
     async def _create_or_keep(self, partition: Partition) -> list[float]:
         context = self._context
@@ -204,7 +207,7 @@ class CardWorker:
             finally:
                 showing.cancel()
         row = context.journal.partition(uid)
-        self._note_unsupported(partition, outcome)
+        context.note(context.unsupported, partition.spec.device, holds=outcome.reason == "Unsupported")
         if row is None and partition.status.uuid and outcome.reason in _UNSEEN:
             # The journal was lost, and the status alone says what was made, until it can be looked for and written down.
             return [self._pause(uid)]
@@ -281,13 +284,6 @@ class CardWorker:
         """Return for how many seconds the cut or the removal of a partition has been refused."""
         wait = self._waits.get(uid)
         return self._context.clock() - wait.since if wait is not None else 0.0
-
-    def _note_unsupported(self, partition: Partition, outcome: PartitionOutcome) -> None:
-        """Have the slices taint devices that the driver refuses as unsupported, and untaint one that could be made."""
-        refused = self._context.unsupported
-        if (outcome.reason == "Unsupported") != (partition.spec.device in refused):
-            refused ^= {partition.spec.device}
-            self._context.slices_changed()
 
     def _pause(self, uid: str) -> float:
         timeouts = self._context.timeouts
