@@ -182,19 +182,24 @@ def test_a_loss_that_nobody_asks_about_is_forgotten() -> None:
         assert len(still_prepared) == 1
 
 
+@pytest.mark.parametrize("seen", ["both", "the end"])
 @pytest.mark.parametrize("first", [PODS, CLAIMS])
 async def test_a_claim_made_anew_under_the_name_of_one_whose_pod_was_deleted_by_force_avoids_the_node(
-    unanswered: Client, first: ResourceKind
+    unanswered: Client, first: ResourceKind, seen: str
 ) -> None:
-    """`kubectl replace --force`. kubelet prepares no claim as long as it has a former one of its name, also where devices are free."""
+    """`kubectl replace --force`. kubelet prepares no claim as long as it has a former one of its name, also where devices are free.
+
+    A watch that was broken meanwhile shows that the claim is gone, and not that it has lost its devices before.
+    """
     world = fleet({"n1": ("h100", 2)})
     pod = world.pod("p", "c", spec={"nodeName": "n1"})
     claim = world.allocate(world.claim("c"), "n1", "gpu-0", reservedFor=[consumer(pod)])
     uid = claim["metadata"]["uid"]
     if first is PODS:
         world.gone(PODS, pod)
-    claim["status"] = {}
-    world.see(CLAIMS, claim)
+    if seen == "both":
+        claim["status"] = {}
+        world.see(CLAIMS, claim)
     world.gone(CLAIMS, claim)
     if first is CLAIMS:
         world.gone(PODS, pod)
@@ -212,4 +217,17 @@ async def test_a_claim_made_anew_under_the_name_of_one_whose_pod_was_deleted_by_
 
     world.slice("n1", "n1-devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
     cycle.once()
+    assert world.places() == {"c": "n1"}
+
+
+async def test_a_claim_that_somebody_deletes_under_a_pod_without_a_gate_refuses_that_one_no_node(
+    unanswered: Client,
+) -> None:
+    """kube-scheduler takes devices from a pod that it cannot place on their node, and deletes no claim."""
+    world = fleet({"n1": ("h100", 1)})
+    claim = world.allocate(world.claim("c"), "n1", "gpu-0")
+    world.pod("p", "c")
+    world.gone(CLAIMS, claim)
+    world.claim("c", uid="anew")
+    world.cycle(unanswered).once()
     assert world.places() == {"c": "n1"}

@@ -42,10 +42,10 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Deallocation:
-    """An allocation that was cleared."""
+    """An allocation that was cleared, or went with its claim."""
 
     claim: Claim
-    """The claim as it is now, without what it asks for and is labelled with: a replica that does not act keeps thousands."""
+    """The claim as it is now, or was at last, without what it asks for and is labelled with: a replica that does not act keeps thousands."""
     allocation: Allocation
     """What it had."""
     reserved_for: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class Deallocation:
     former: frozenset[str] = frozenset()
     """UIDs of pods for which it had been reserved before those, and that may run."""
     ours: bool = False
-    """Whether we cleared it."""
+    """Whether we cleared it, or nobody did: kube-scheduler deletes no claim."""
 
     @classmethod
     def of(

@@ -235,15 +235,12 @@ class Snapshot:
         before = old.allocation if old is not None else None
         after = new.allocation if new is not None else None
         self.claim_index.put(uid, old, new)
-        if new is None:
-            self.assumed.forget(uid)
-        else:
-            settled = self.assumed.settle(new)
-            # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
-            lost = before or (settled.allocation if settled and settled.confirmed else None)
-            if lost is not None and after is None:
-                former, ours = self.cut_off.former(uid), uid in self._clearing
-                self.deallocations.append(Deallocation.of(new, lost, old, former, ours=ours))
+        settled = self.assumed.settle(new) if new is not None else self.assumed.forget(uid)
+        # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
+        lost = before or (settled.allocation if settled and settled.confirmed else None)
+        if lost is not None and after is None and (claim := new or old) is not None:
+            former, ours = self.cut_off.former(uid), new is None or uid in self._clearing
+            self.deallocations.append(Deallocation.of(claim, lost, old, former, ours=ours))
         if old is not None and before is not None and (after is None or not after.keeps(before)):
             self.ended.note(old)
             self._charges.put_ended(uid, self.ended.get(uid))
