@@ -13,11 +13,11 @@ from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.controller import PartitionController
-from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.preemption.evictions import Evicting
 from apportion.scheduling.preemption.evictor import Evictor
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.writer import Writer
 from apportion.settings import CycleSettings
 
 MANAGER = "apportion-operator"

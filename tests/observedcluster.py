@@ -15,8 +15,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.demands.waiting import IMMEDIATE
 from apportion.scheduling.preemption.evictions import Evicting
-from apportion.scheduling.waiting import IMMEDIATE
 from apportion.settings import CycleSettings
 from testbed.cycle import build_cycle, now
 from tests.clock import Clock

@@ -38,13 +38,13 @@ from apportion.leading import lead
 from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
 from apportion.probes import Probes
-from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.defrag.policies import DefragPolicies
 from apportion.scheduling.deviceholds import DeviceHolds
 from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.writer import Writer
 from apportion.settings import OperatorSettings
 from apportion.upkeep import upkeep
 from apportion.web.process import PageProcess, command_of

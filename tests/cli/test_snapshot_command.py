@@ -17,7 +17,7 @@ from apportion.cli.world.objects import contents_of
 from apportion.cli.world.snapshot import snapshot
 from apportion.cli.world.world import World
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.cli.worlds import Cluster, drawn_situation, profile_request, two_cards
 from tests.observedcluster import GPU, request
 

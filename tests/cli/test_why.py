@@ -19,7 +19,7 @@ from apportion.cli.world.objects import kind_of
 from apportion.cli.world.world import World
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NAMESPACES, NODES, PODS, QUOTAS
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.cli.worlds import Cluster, allocate_what_is_assumed, drawn_situation, profile_request, two_cards
 from tests.clients import unanswered
 from tests.observedcluster import GPU, request

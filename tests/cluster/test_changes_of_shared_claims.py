@@ -1,7 +1,7 @@
 """A claim that thousands of pods name, each with others: its changes are cheap to observe, and nobody misses one."""
 
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 from tests.observedcluster import ObservedCluster, request
 from tests.steps import Steps, steps
 

@@ -28,16 +28,16 @@ from apportion.dra.device import Device, DeviceId
 from apportion.dra.selection import NodeSelector
 from apportion.dra.selectionindex import SelectionIndex
 from apportion.dra.slice import Slice
-from apportion.scheduling.clearing import Overlaps, UnusedAllocations
-from apportion.scheduling.extendedresources import ExtendedResources
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.goneconsumers import GoneConsumers
-from apportion.scheduling.groupeddemands import GroupedDemands
-from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.noderoom import NodeRoom, promised_node
-from apportion.scheduling.placedpods import PlacedPods
+from apportion.scheduling.clearing.clearing import Overlaps, UnusedAllocations
+from apportion.scheduling.clearing.goneconsumers import GoneConsumers
+from apportion.scheduling.demands.extendedresources import ExtendedResources
+from apportion.scheduling.demands.groupeddemands import GroupedDemands
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 from apportion.scheduling.quota.charging import Charging
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.room.neighbours import Neighbours
+from apportion.scheduling.room.noderoom import NodeRoom, promised_node
+from apportion.scheduling.room.placedpods import PlacedPods
+from apportion.scheduling.writing.gates import Gates
 from tests.clock import Clock
 from tests.cluster.randomobjects import DEVICES, NODES, change
 from tests.cluster.watchedserver import KINDS, Backup, WatchedServer

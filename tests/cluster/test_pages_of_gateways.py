@@ -9,7 +9,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, DEFRAGS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.errors import Missing, Unanswered
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 from tests.cluster.apiserver import ApiServer, Fault
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.test_gate_and_clearing import writing

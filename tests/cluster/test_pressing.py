@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import Json, ObservedCluster
 from tests.partitions.onecard import FIRST, OneCard
 from tests.scheduling.clustersteps import CLAIM, POD, STEPS, claim_uids, step

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.openedgates import opened
 from tests.scheduling.podgroups import gang, member

@@ -9,7 +9,7 @@ from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.gauges import described
 from apportion.gauges.described import MOST_NAMESPACES, OTHERS
 from apportion.gauges.pendingclaims import PendingClaims
-from apportion.scheduling.events import about_claim, about_pod
+from apportion.scheduling.events.events import about_claim, about_pod
 from tests.metrics.gaugesof import read
 from tests.observedcluster import ObservedCluster, request
 

@@ -3,9 +3,9 @@
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.scheduling.reached import MOST_BY_AGE, Reached
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.walk.reached import MOST_BY_AGE, Reached
 from tests.observedcluster import request
 from tests.quota.tenants import cluster, quota, wait
 from tests.steps import steps

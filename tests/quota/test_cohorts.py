@@ -8,11 +8,11 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import SLICES
 from apportion.dra.quantity import NANO
-from apportion.scheduling.groups import Queued, demands_of
+from apportion.scheduling.demands.groups import Queued, demands_of
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohorts
-from apportion.scheduling.turns import Turns
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.walk.turns import Turns
 from tests.observedcluster import request
 from tests.quota.tenants import GPUS, cluster, leave, namespace, quota, wait
 

@@ -7,8 +7,8 @@ A tenant may: `kubectl delete pod --force`, with a terminationGracePeriodSeconds
 import pytest
 
 from apportion.cluster.client import Client
+from apportion.cluster.cutoffclaims import PATIENCE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.stillprepared import PATIENCE
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.quota.tenants import cluster, quota, wait
 

@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from tests.observedcluster import request
 from tests.quota.test_hopeless_demands import borrowing
 from tests.scheduling.evicting import GROUP, joins

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from tests.observedcluster import request
 from tests.quota.tenants import GPUS, namespace, quota
 from tests.scheduling.evicting import Trial, holds, trial, waits

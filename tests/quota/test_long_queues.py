@@ -15,6 +15,8 @@ from apportion.dra.quantity import NANO
 from apportion.quota.charge import Charge
 from apportion.quota.resource import Resource
 from apportion.quota.use import QuotaUse
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.quota.admission import Admission
@@ -22,9 +24,7 @@ from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohorts
 from apportion.scheduling.quota.status import quota_status
 from apportion.scheduling.quota.statuses import MOST_WRITTEN, QuotaStatuses
-from apportion.scheduling.turns import Turns
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.walk.turns import Turns
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.quota.tenants import GPUS, cluster, leave, quota, wait
 from tests.scheduling.longeststep import longest_step

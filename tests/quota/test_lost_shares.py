@@ -11,8 +11,8 @@ from apportion.agent.slices.pool import pools
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.api.policy import SharingStrategy
 from apportion.cluster.client import Client
+from apportion.cluster.cutoffclaims import PATIENCE
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
-from apportion.scheduling.stillprepared import PATIENCE
 from tests.agent.places import DRIVERS, GPU, H100
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.quota.tenants import cluster, quota, wait

@@ -8,13 +8,13 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.quota.bounds import Bounds
 from apportion.quota.charge import Charge
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.charging import MOST_LEARNT, Charging
 from apportion.scheduling.quota.waitingamounts import WaitingAmounts
-from apportion.scheduling.turns import Turns
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.walk.turns import Turns
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.quota.tenants import cluster, quota, wait
 from tests.scheduling.longeststep import longest_step

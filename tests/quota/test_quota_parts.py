@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
 from apportion.quota.least import least
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from apportion.scheduling.quota.parts import parts_within
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import cluster, quota
 from tests.quota.test_limits import use_of

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from apportion.cluster.client import Client
 from apportion.dra.quantity import NANO
 from apportion.quota.charge import Charge
-from apportion.scheduling.groups import Queued
+from apportion.scheduling.demands.groups import Queued
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.cohort import Cohort
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import GPUS, cluster, quota, wait
 from tests.steps import steps

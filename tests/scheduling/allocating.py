@@ -12,9 +12,9 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.selection import NodeSelector
 from apportion.errors import NotLeading
-from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.writer import Writer
 from testbed.cycle import now
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apportion.cluster.client import Client, connect
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed.controlplane import ControlPlane
 from tests.clients import silent, unanswered
 from tests.scheduling.allocating import Allocating, made_on

@@ -3,7 +3,7 @@
 from typing import Any
 
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.candidates.stillprepared import StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from apportion.allocator.finished import finished
 from apportion.cluster.client import Client
 from apportion.dra.node import Resources
-from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waitingqueue import waiting_demands
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.candidates.exclusions import Exclusions
+from apportion.scheduling.candidates.stillprepared import StillPrepared
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.deciding.groupdecider import GroupDecider
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.writer import Writer
 from testbed.cycle import MANAGER, now
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.podgroups import queue

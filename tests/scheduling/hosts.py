@@ -4,7 +4,7 @@ from itertools import count
 
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.room.hostcapacity import HostCapacity
 
 _NUMBERS = count()
 

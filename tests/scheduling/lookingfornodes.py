@@ -7,8 +7,8 @@ from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
 from apportion.dra.pod import UNSCHEDULABLE
-from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE, Autoscaling
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.scheduling.queued import MODEL
 

@@ -3,7 +3,7 @@
 from apportion.allocator.finished import finished
 from apportion.api.partition import Phase
 from apportion.dra.pod import Pod
-from apportion.scheduling.gates import Gates
+from apportion.scheduling.writing.gates import Gates
 
 
 def opened(gates: Gates) -> list[Pod]:

@@ -7,10 +7,10 @@ from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.groupeddemands import GroupedDemands
-from apportion.scheduling.groups import Queued, WaitingGroup
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.groupeddemands import GroupedDemands
+from apportion.scheduling.demands.groups import Queued, WaitingGroup
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling import openedgates
 from tests.scheduling.queued import fleet

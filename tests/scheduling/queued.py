@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from apportion.allocator.demand import Demand
 from apportion.cluster.client import Client
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.allocator.builders import claim, device_request
 from tests.observedcluster import GPU, Json, ObservedCluster
 

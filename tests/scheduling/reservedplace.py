@@ -19,7 +19,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import Missing
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.faultyproxy import Fault, FaultyProxy, Rule

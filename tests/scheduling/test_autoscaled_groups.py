@@ -8,7 +8,7 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
 from apportion.dra.pod import UNSCHEDULABLE
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.lookingfornodes import H100, H200, hold, looking, said, shown, waits
 from tests.scheduling.podgroups import member

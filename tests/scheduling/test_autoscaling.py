@@ -9,8 +9,8 @@ from apportion.api.layout import layout_key
 from apportion.cluster.client import Client
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from apportion.scheduling.autoscaling import PATIENCE
-from apportion.scheduling.emptynodes import PUBLISHING
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.emptynodes import PUBLISHING
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.lookingfornodes import H100, H200, HALF, hold, looking, said, seen, shown, waits
 from tests.scheduling.queued import MODEL, fleet

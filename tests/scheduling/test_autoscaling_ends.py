@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from tests.observedcluster import GPU, request
 from tests.scheduling.lookingfornodes import H200, said, seen, shown, waits
 from tests.scheduling.queued import fleet

@@ -4,9 +4,9 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.dra.nodeconstraints import against
-from apportion.scheduling.autoscaling import PATIENCE
-from apportion.scheduling.emptynodes import EmptyNodes
-from apportion.scheduling.groups import group_of
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.emptynodes import EmptyNodes
+from apportion.scheduling.demands.groups import group_of
 from apportion.scheduling.pace import AT_ONCE
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request

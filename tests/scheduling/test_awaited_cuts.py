@@ -11,11 +11,11 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, NODES, PARTITIONS, SLICES
 from apportion.dra.device import DeviceId
 from apportion.partitions.claimphase import phase_of
-from apportion.scheduling.awaitedcuts import PATIENCE, AwaitedCuts
+from apportion.scheduling.candidates.exclusions import Exclusions
+from apportion.scheduling.clearing.awaitedcuts import PATIENCE, AwaitedCuts
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.gates import Gates
 from apportion.scheduling.pace import AT_ONCE
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
 from tests.scheduling.longeststep import longest_step

@@ -10,8 +10,8 @@ from apportion.scheduling.backfill.heads import heads
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import plan
 from apportion.scheduling.backfill.reservations import REPLANNED, Reservations
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groupdecision import _LIFTED_FOR
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.deciding.groupdecision import _LIFTED_FOR
 from apportion.scheduling.pace import AT_ONCE as PACE
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step

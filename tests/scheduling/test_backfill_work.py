@@ -8,9 +8,10 @@ import pytest
 from apportion.allocator import queue, reservation
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
-from apportion.scheduling import decider, refusedshapes
 from apportion.scheduling.backfill import reserveddevices
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
+from apportion.scheduling.deciding import decider
+from apportion.scheduling.walk import refusedshapes
 from tests.scheduling.reserving import Reserving
 from tests.steps import Steps
 

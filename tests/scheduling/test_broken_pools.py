@@ -4,8 +4,8 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES
-from apportion.scheduling.brokenpools import PATIENCE
-from apportion.scheduling.telling import AT_ONCE
+from apportion.scheduling.reports.brokenpools import PATIENCE
+from apportion.scheduling.reports.telling import AT_ONCE
 from tests.observedcluster import Json, ObservedCluster
 from tests.steps import steps
 

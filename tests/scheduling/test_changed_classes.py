@@ -9,7 +9,7 @@ from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES
-from apportion.scheduling.gates import Gates
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, tried
 from tests.scheduling.podgroups import member, opened

@@ -9,7 +9,7 @@ from apportion.dra.excess import MOST_POD_TERMS, excess_of
 from apportion.dra.pod import Pod
 from apportion.dra.podrelations import NamespaceChoice, PodSelection
 from apportion.dra.selection import Requirement
-from apportion.scheduling.neighbours import are_apart
+from apportion.scheduling.room.neighbours import are_apart
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

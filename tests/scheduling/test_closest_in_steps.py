@@ -8,7 +8,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, SLICES
-from apportion.scheduling.lastdemands import LARGE
+from apportion.scheduling.walk.lastdemands import LARGE
 from testbed.publishedslices import published_slices
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before

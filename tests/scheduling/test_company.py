@@ -5,9 +5,9 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.company import in_order, is_company
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.waiting import MOST_PODS
+from apportion.scheduling.demands.waiting import MOST_PODS
+from apportion.scheduling.room.company import in_order, is_company
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.openedgates import opened
 from tests.scheduling.queued import fleet

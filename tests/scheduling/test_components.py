@@ -8,12 +8,12 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.nodeconstraints import against
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.sharing import fits_alone
-from apportion.scheduling.telling import AT_ONCE
-from apportion.scheduling.waiting import MOST_CLAIMS, MOST_PODS, LeftOut, Unservable
-from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
+from apportion.scheduling.demands.waiting import MOST_CLAIMS, MOST_PODS, LeftOut, Unservable
+from apportion.scheduling.demands.waitingqueue import WaitingQueue, waiting_demands
+from apportion.scheduling.reports.telling import AT_ONCE
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.sharing import fits_alone
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.hangingtogether import chain, star
 from tests.scheduling.longeststep import longest_step, served_before

@@ -8,8 +8,8 @@ from hypothesis import given
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES, SLICES
-from apportion.scheduling.waiting import RefusedConfiguration
-from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
+from apportion.scheduling.demands.waiting import RefusedConfiguration
+from apportion.scheduling.demands.waitingqueue import WaitingQueue, waiting_demands
 from tests.drawnparameters import PARAMETERS, VALUES
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.podgroups import member

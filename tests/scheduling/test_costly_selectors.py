@@ -11,7 +11,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import GPU, ObservedCluster, request

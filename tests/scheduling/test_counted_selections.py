@@ -12,9 +12,10 @@ from apportion.dra.excess import MOST_POD_TERMS, MOST_VALUES
 from apportion.dra.podrelations import HostPort, PodSelection, conflict
 from apportion.dra.selection import Requirement
 from apportion.dra.selectionindex import SelectionIndex
-from apportion.scheduling import pace, placedpods
+from apportion.scheduling import pace
 from apportion.scheduling.pace import AT_ONCE, Pace
-from apportion.scheduling.placedpods import PlacedPods
+from apportion.scheduling.room import placedpods
+from apportion.scheduling.room.placedpods import PlacedPods
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
-from apportion.scheduling.exclusions import ZONE, Exclusions
+from apportion.scheduling.candidates.exclusions import ZONE, Exclusions
 from tests.clock import Clock
 
 NODE = Node("n1", "uid")

@@ -4,7 +4,7 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES
-from apportion.scheduling.refusals import EXPLAINED
+from apportion.scheduling.deciding.refusals import EXPLAINED
 from tests.scheduling.reserving import Reserving, full
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, NODES, PODS
-from apportion.scheduling.extendedresources import ExtendedResources, Template
+from apportion.scheduling.demands.extendedresources import ExtendedResources, Template
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
 from tests.scheduling.test_other_claims import beside

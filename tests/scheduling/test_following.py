@@ -10,12 +10,12 @@ from apportion.allocator.finished import finished
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
 from apportion.dra.claim import Claim
-from apportion.scheduling.clearing import UnusedAllocations
-from apportion.scheduling.followedclaims import FollowedClaims
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.groupeddemands import GroupedDemands
-from apportion.scheduling.groups import Queued, WaitingGroup
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.clearing.clearing import UnusedAllocations
+from apportion.scheduling.demands.followedclaims import FollowedClaims
+from apportion.scheduling.demands.groupeddemands import GroupedDemands
+from apportion.scheduling.demands.groups import Queued, WaitingGroup
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import request
 from tests.scheduling.clustersteps import CLAIM, POD, STEPS, claim_uids, step
 from tests.scheduling.openedgates import opened

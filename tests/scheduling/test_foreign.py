@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import POLICIES
-from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.pace import AT_ONCE
+from apportion.scheduling.reports.foreignallocations import ForeignAllocations
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.overlapping import RESERVED
 from tests.steps import steps

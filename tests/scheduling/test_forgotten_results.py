@@ -7,7 +7,7 @@ from apportion.cluster.client import Client
 from apportion.dra.claim import Claim
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
-from apportion.scheduling.candidates import TOLERATIONS
+from apportion.scheduling.candidates.candidates import TOLERATIONS
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.test_costly_selectors import nested
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from apportion.cluster.kinds import CLAIMS, PODS, ResourceKind
 from apportion.errors import Unanswered
-from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.writer import Writer
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import reserved_ahead

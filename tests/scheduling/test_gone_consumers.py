@@ -13,7 +13,7 @@ from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed import components
 from testbed.binaries import Binaries
 from testbed.components import APISERVER, CONTROLLER_MANAGER, ETCD

@@ -10,7 +10,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.groupmembership import MODE, MOST, TOPOLOGY
 from apportion.dra.pod import HCCL_RANK_TABLE, RANK_TABLE
-from apportion.scheduling.ranktables import RankTables
+from apportion.scheduling.writing.ranktables import RankTables
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.podgroups import member
 

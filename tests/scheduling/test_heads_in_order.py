@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from apportion.api.policy import QueueOrder
 from apportion.scheduling.backfill.heads import heads
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.observedcluster import request
 from tests.quota.tenants import cluster, wait
 

@@ -2,8 +2,8 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.scheduling.groupdecision import GroupDecision
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.deciding.groupdecision import GroupDecision
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.clock import Ticking
 from tests.scheduling.busywalks import waiting
 from tests.scheduling.deciding import Deciding

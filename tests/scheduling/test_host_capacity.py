@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, Toleration
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.room.hostcapacity import HostCapacity
 from tests.scheduling.hosts import fits, node, pod
 
 

@@ -6,7 +6,7 @@ from apportion.api.contract import ALLOCATION_FINALIZER, GATE, KEEP_FOR
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.claim import Claim
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed.controlplane import ControlPlane
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT, tried

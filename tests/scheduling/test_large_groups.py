@@ -5,7 +5,7 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import NODES
-from apportion.scheduling.grouppauses import LARGE
+from apportion.scheduling.deciding.grouppauses import LARGE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request

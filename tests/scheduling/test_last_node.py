@@ -5,7 +5,7 @@ import asyncio
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.exclusions import ZONE
+from apportion.scheduling.candidates.exclusions import ZONE
 from tests.observedcluster import request
 from tests.scheduling.queued import fleet
 

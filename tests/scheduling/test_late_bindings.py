@@ -7,7 +7,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.stillprepared import BINDING
+from apportion.scheduling.candidates.stillprepared import BINDING
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.podgroups import opened
 

@@ -12,7 +12,7 @@ from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed.beside import beside
 from testbed.binaries import Binaries
 from testbed.components import APISERVER, ETCD

@@ -7,9 +7,9 @@ import pytest
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.refusals import MOST_RENEWED, RENEWED
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.deciding.refusals import MOST_RENEWED, RENEWED
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.volumes import storage_class, volume_claim, with_volume, zones
 from tests.steps import Steps

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from tests.observedcluster import request
 from tests.scheduling.lookingfornodes import H200, hold, said, seen, waits
 from tests.scheduling.queued import fleet

@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import POD_GROUPS, PODS
-from apportion.scheduling.groups import has_all, with_demands
+from apportion.scheduling.demands.groups import has_all, with_demands
 from apportion.scheduling.pace import AT_ONCE
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.longeststep import longest_step

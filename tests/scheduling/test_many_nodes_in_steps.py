@@ -8,7 +8,7 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from apportion.dra.selection import Term
-from apportion.scheduling.nodeaffinity import MOST_KEPT
+from apportion.scheduling.room.nodeaffinity import MOST_KEPT
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

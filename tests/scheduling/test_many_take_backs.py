@@ -8,9 +8,9 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.node import Node
-from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.candidates.exclusions import Exclusions
+from apportion.scheduling.candidates.stillprepared import StillPrepared
 from apportion.scheduling.pace import AT_ONCE
-from apportion.scheduling.stillprepared import StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.evicting import GROUP

@@ -7,8 +7,8 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIM_TEMPLATES, CLASSES
-from apportion.scheduling.extendedresources import ExtendedResources
-from apportion.scheduling.unservedevents import extended_resource
+from apportion.scheduling.demands.extendedresources import ExtendedResources
+from apportion.scheduling.events.unservedevents import extended_resource
 from tests.cluster.apiserver import Json
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.longeststep import longest_step

@@ -1,9 +1,9 @@
 """Policies that say that pods are evicted, and an operator that may not: what helps is named, also where pods of others are not."""
 
 from apportion.dra.pod import Pod
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.evictor import NO_RIGHT, Evictor, Refused
-from apportion.scheduling.waiting import WaitingDemand
 from tests.clients import silent
 from tests.cluster.apiserver import ApiServer, failed
 from tests.observedcluster import ObservedCluster

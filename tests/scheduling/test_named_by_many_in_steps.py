@@ -6,9 +6,9 @@ import pytest
 
 from apportion.api.contract import GATE, KEEP_FOR
 from apportion.cluster.client import Client
-from apportion.scheduling.clearing import keeping
+from apportion.scheduling.clearing.clearing import keeping
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.guardedclaims import GuardedClaims
+from apportion.scheduling.demands.guardedclaims import GuardedClaims
 from apportion.scheduling.pace import AT_ONCE
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.longeststep import longest_step

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from apportion.allocator.changelog import ChangeLog
 from apportion.cluster.kinds import PODS
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.obstacles import Obstacles
-from apportion.scheduling.placedpods import PlacedPods
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.neighbours import Neighbours
+from apportion.scheduling.room.obstacles import Obstacles
+from apportion.scheduling.room.placedpods import PlacedPods
 from tests.observedcluster import Json, ObservedCluster
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.scheduling import refusals
+from apportion.scheduling.deciding import refusals
+from apportion.scheduling.deciding.refusals import Refusals
+from apportion.scheduling.demands.waiting import WaitingDemand, place_of
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.quota.claimants import Claimants
-from apportion.scheduling.refusals import Refusals
-from apportion.scheduling.waiting import WaitingDemand, place_of
-from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

@@ -6,7 +6,7 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.room.hostcapacity import HostCapacity
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.evicting import holds, trial
 from tests.scheduling.hosts import node, pod

@@ -5,8 +5,8 @@ from typing import Any
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.obstacles import Obstacles
+from apportion.scheduling.room.neighbours import Neighbours
+from apportion.scheduling.room.obstacles import Obstacles
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.queued import fleet
 from tests.steps import Steps

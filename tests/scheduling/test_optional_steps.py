@@ -9,10 +9,10 @@ from apportion.cluster.client import Client
 from tests.observedcluster import ObservedCluster, request
 
 STEPS = {
-    "reports": "apportion.scheduling.reports.Reports.tell",
+    "reports": "apportion.scheduling.reports.reports.Reports.tell",
     "preemption": "apportion.scheduling.preemption.preemptions.Preemptions.consider",
-    "autoscaling": "apportion.scheduling.autoscaling.Autoscaling.look",
-    "tidying": "apportion.scheduling.tidying.Tidying.tidy",
+    "autoscaling": "apportion.scheduling.autoscaling.autoscaling.Autoscaling.look",
+    "tidying": "apportion.scheduling.clearing.tidying.Tidying.tidy",
     "ahead": "apportion.scheduling.cycle.precompute",
 }
 

@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.clearing import Overlaps
+from apportion.scheduling.clearing.clearing import Overlaps
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.partitions.manycards import many
 from tests.scheduling.givenback import tried

@@ -10,8 +10,8 @@ from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
 from apportion.scheduling.cycle import LONGEST
+from apportion.scheduling.demands.waitingqueue import WaitingQueue, waiting_demands
 from apportion.scheduling.pace import AT_ONCE
-from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.clock import Ticking
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.sliced import between, until

@@ -7,7 +7,7 @@ import pytest
 
 from apportion.cluster.kinds import CLAIMS, ResourceKind
 from apportion.errors import ApiError, Overtaken, Unanswered
-from apportion.scheduling.pauses import Pauses
+from apportion.scheduling.writing.pauses import Pauses
 from tests.clock import Clock
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import ended

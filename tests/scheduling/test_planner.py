@@ -6,7 +6,7 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.queue import MOST_TOGETHER, allocate_queue, queue_steps
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
-from apportion.scheduling.planner import planned
+from apportion.scheduling.deciding.planner import planned
 from tests.allocator.builders import chips, cluster
 from tests.observedcluster import GPU, request
 from tests.scheduling.deciding import Deciding

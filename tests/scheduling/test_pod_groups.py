@@ -7,8 +7,8 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
 from apportion.dra.groupmembership import KUEUE_REQUIRED, LEAST, MODE, MOST, TOPOLOGY
-from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.groups import CrossGroupDemand, WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.podgroups import KUEUE, OURS, member, only_group, opened, queue
 from tests.scheduling.queued import world

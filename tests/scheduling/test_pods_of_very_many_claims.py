@@ -7,7 +7,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import MOST_CLAIMS_READ
-from apportion.scheduling.extendedresources import Template
+from apportion.scheduling.demands.extendedresources import Template
 from tests.observedcluster import GPU, Json
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

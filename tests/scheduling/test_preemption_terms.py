@@ -2,8 +2,8 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from apportion.cluster.cutoffclaims import PATIENCE
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.stillprepared import PATIENCE
 from tests.observedcluster import request
 from tests.scheduling.evicting import ends, holds, starts, trial, waits
 

@@ -2,7 +2,7 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.scheduling.waiting import IMMEDIATE
+from apportion.scheduling.demands.waiting import IMMEDIATE
 from tests.observedcluster import GPU, request
 from tests.scheduling.queued import MODEL, fleet
 from tests.scheduling.test_suitable_parameters import MPS, card, of_kind

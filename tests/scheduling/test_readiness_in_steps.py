@@ -1,7 +1,7 @@
 """Whether a group may be decided is asked about its members in steps."""
 
 from apportion.cluster.client import Client
-from apportion.scheduling.preparing import Preparing
+from apportion.scheduling.candidates.preparing import Preparing
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.podgroups import gang
 

@@ -9,8 +9,8 @@ from aiohttp import web
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.evictor import Evictor
-from apportion.scheduling.waiting import WaitingDemand
 from tests.cluster.apiserver import ApiServer, Json, failed
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.test_gate_and_clearing import writing

@@ -7,8 +7,8 @@ import pytest
 
 from apportion.allocator.allocate import _choice
 from apportion.cluster.client import Client
-from apportion.scheduling.refusedshapes import RefusedShapes
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.walk.refusedshapes import RefusedShapes
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step
 from tests.scheduling.queued import MODEL, fleet

@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster.kinds import CLAIMS, ResourceKind
 from apportion.errors import Overtaken, Unanswered
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from tests.observedcluster import Json
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import consumer, reserved_ahead, value

@@ -9,9 +9,9 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
-from apportion.scheduling.clearing import Overlaps
-from apportion.scheduling.consumers import is_taken_up, user_ahead
-from apportion.scheduling.gates import Gates
+from apportion.scheduling.clearing.clearing import Overlaps
+from apportion.scheduling.demands.consumers import is_taken_up, user_ahead
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.deallocated import deallocated
 from tests.scheduling.givenback import UNUSED_TIMEOUT, tried

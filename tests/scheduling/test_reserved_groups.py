@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.consumers import is_taken_up
+from apportion.scheduling.demands.consumers import is_taken_up
 from tests.scheduling.givenback import tried
 from tests.scheduling.queued import fleet
 from tests.scheduling.reservedahead import (

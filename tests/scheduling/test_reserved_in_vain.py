@@ -9,8 +9,8 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.waiting import WaitingDemand
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import UNUSED_TIMEOUT
 from tests.scheduling.podgroups import member

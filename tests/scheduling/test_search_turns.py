@@ -7,8 +7,8 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
+from apportion.scheduling.candidates.searchturns import SearchStopped, SearchTurns
 from apportion.scheduling.cycle import LONGEST, Cycle
-from apportion.scheduling.searchturns import SearchStopped, SearchTurns
 from tests.clock import Clock, Ticking
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import namespace, quota

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from apportion.api.contract import KEEP_FOR
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.autoscaling import PATIENCE
+from apportion.scheduling.autoscaling.autoscaling import PATIENCE
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster, request
 from tests.quota.tenants import cluster, quota, said, wait

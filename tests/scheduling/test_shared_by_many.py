@@ -6,8 +6,8 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.hangingtogether import chain, star
 from tests.scheduling.openedgates import opened

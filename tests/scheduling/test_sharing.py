@@ -7,7 +7,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.gates import Gates
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import tried
 from tests.scheduling.openedgates import opened

@@ -8,7 +8,7 @@ import pytest
 from apportion.allocator.allocate import catching_up
 from apportion.allocator.demand import Demand
 from apportion.cluster.client import Client
-from apportion.scheduling import wantedclaims
+from apportion.scheduling.clearing import wantedclaims
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.givenback import UNUSED_TIMEOUT, tried
 from tests.scheduling.longeststep import longest_step, served_before

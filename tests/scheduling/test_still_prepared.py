@@ -7,8 +7,9 @@ import pytest
 
 from apportion.api.contract import HELD
 from apportion.cluster.client import Client
+from apportion.cluster.cutoffclaims import PATIENCE
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS, SLICES, ResourceKind
-from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
+from apportion.scheduling.candidates.stillprepared import StillPrepared
 from tests.clock import Clock
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.deallocated import deallocated, noted, used

@@ -7,8 +7,8 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES
-from apportion.scheduling.waiting import RefusedConfiguration
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waiting import RefusedConfiguration
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import world

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.scheduling.telling import AT_ONCE, PAUSE, Telling
+from apportion.scheduling.reports.telling import AT_ONCE, PAUSE, Telling
 from tests.clock import Clock
 
 

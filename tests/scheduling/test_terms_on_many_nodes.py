@@ -8,8 +8,8 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.excess import MOST_POD_TERMS, MOST_REQUIREMENTS, MOST_TOLERATIONS
 from apportion.dra.selection import Term
 from apportion.dra.taint import Toleration
-from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.placedpods import PlacedPods
+from apportion.scheduling.room.neighbours import Neighbours
+from apportion.scheduling.room.placedpods import PlacedPods
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.queued import fleet

@@ -5,8 +5,8 @@ from typing import Any
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.turns import Turns
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.walk.turns import Turns
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.podgroups import OURS, queue
 from tests.scheduling.queued import fleet

@@ -8,7 +8,7 @@ import yaml
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.unknownmetadata import LABELS, OF_CLAIMS, OF_PODS
+from apportion.scheduling.reports.unknownmetadata import LABELS, OF_CLAIMS, OF_PODS
 from tests.observedcluster import ObservedCluster, request
 from tests.steps import Steps
 

@@ -8,12 +8,12 @@ from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.dra.excess import MOST_POD_TERMS
 from apportion.dra.nodeconstraints import against
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.hostcapacity import _NODES_AT_ONCE, HostCapacity
-from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.podneeds import is_allocated
-from apportion.scheduling.waiting import MOST_KINDS, MOST_LOOKS, LeftOut
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.podneeds import is_allocated
+from apportion.scheduling.demands.waiting import MOST_KINDS, MOST_LOOKS, LeftOut
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.room.hostcapacity import _NODES_AT_ONCE, HostCapacity
+from apportion.scheduling.room.neighbours import Neighbours
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.longeststep import longest_step, served_before
 from tests.scheduling.openedgates import opened

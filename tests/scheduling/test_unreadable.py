@@ -11,7 +11,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, POLICIES
 from apportion.dra.device import DeviceId
 from apportion.partitions.layouts import orphans
-from apportion.scheduling.gates import Gates
+from apportion.scheduling.writing.gates import Gates
 from tests.observedcluster import GPU, ObservedCluster, request
 from tests.scheduling.openedgates import opened
 

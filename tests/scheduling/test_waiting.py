@@ -2,8 +2,13 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import MixedClasses, RefusedConfiguration, UnknownClasses, UnknownScheduler
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waiting import (
+    MixedClasses,
+    RefusedConfiguration,
+    UnknownClasses,
+    UnknownScheduler,
+)
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.queued import names, world
 

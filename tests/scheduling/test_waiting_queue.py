@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.waiting import is_current
-from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
+from apportion.scheduling.demands.waiting import is_current
+from apportion.scheduling.demands.waitingqueue import WaitingQueue, waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.clustersteps import STEPS, claim_uids, step
 from tests.scheduling.queued import world

@@ -3,8 +3,8 @@
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.scheduling.gates import AT_ONCE, Gates
-from apportion.scheduling.groups import has_all
+from apportion.scheduling.demands.groups import has_all
+from apportion.scheduling.writing.gates import AT_ONCE, Gates
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import world
 from tests.steps import Steps

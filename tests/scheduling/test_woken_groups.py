@@ -8,8 +8,8 @@ from apportion.allocator.gang.podbound import PodBound
 from apportion.cluster.client import Client
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.awaitedroom import _CHANGED_AT_ONCE
-from apportion.scheduling.grouppauses import LARGE
+from apportion.scheduling.deciding.awaitedroom import _CHANGED_AT_ONCE
+from apportion.scheduling.deciding.grouppauses import LARGE
 from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.scheduling.decisions import decisions

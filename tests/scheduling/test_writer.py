@@ -15,7 +15,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import HCCL_RANK_TABLE, RANK_TABLE, Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 from testbed.controlplane import ControlPlane
 from testbed.faultyproxy import Fault, FaultyProxy, Rule
 from tests.scheduling.written import allocate, claim, read

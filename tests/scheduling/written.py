@@ -6,7 +6,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
-from apportion.scheduling.writer import Writer
+from apportion.scheduling.writing.writer import Writer
 
 
 async def claim(client: Client, namespace: str, **metadata: Any) -> Claim:

@@ -25,7 +25,7 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
-from apportion.scheduling.events import with_names
+from apportion.scheduling.events.events import with_names
 
 _TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 

@@ -7,6 +7,7 @@ the claim (`PreparedIndex`), also when the claim is gone from the API.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from apportion.cluster.changes import Changes
 from apportion.cluster.endedallocations import together
@@ -15,6 +16,8 @@ from apportion.cluster.indexes.preparedindex import PreparedIndex
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
+PATIENCE: Final = 25.0
+"""Seconds within which an agent has reported what is still prepared: it looks every ten seconds, twice is safe."""
 _MOST = 10_000
 """Claims that no agent reports, and claims whose former pods may run: of each the newest are remembered."""
 

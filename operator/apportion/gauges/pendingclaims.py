@@ -13,7 +13,7 @@ from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.gauges import described
 from apportion.gauges.described import MOST_NAMESPACES, OTHERS, Sample
-from apportion.scheduling.waiting import immediate, ready
+from apportion.scheduling.demands.waiting import immediate, ready
 
 UNDECIDED = "Undecided"
 """Of a claim about which no Event was recorded yet."""

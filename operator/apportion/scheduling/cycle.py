@@ -18,19 +18,22 @@ from apportion.allocator.preparation import Work
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling import events, unservedevents
-from apportion.scheduling.autoscaling import Autoscaling
+from apportion.scheduling.autoscaling.autoscaling import Autoscaling
 from apportion.scheduling.backfill.reservation import Reservation
-from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.clearing import Overlaps
-from apportion.scheduling.decider import Decider
+from apportion.scheduling.candidates.exclusions import Exclusions
+from apportion.scheduling.candidates.preparing import Preparing, evaluate
+from apportion.scheduling.candidates.stillprepared import StillPrepared
+from apportion.scheduling.clearing.clearing import Overlaps
+from apportion.scheduling.clearing.takebacks import TakeBacks
+from apportion.scheduling.clearing.tidying import Tidying
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.deciding.groupdecider import GroupDecider
 from apportion.scheduling.defrag.places import HeldPlaces
-from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.extendedresources import ExtendedResources
-from apportion.scheduling.gates import Gates
-from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hopelessdemands import HopelessDemands
+from apportion.scheduling.demands.extendedresources import ExtendedResources
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
+from apportion.scheduling.events import events, unservedevents
 from apportion.scheduling.optionalsteps import OptionalSteps
 from apportion.scheduling.partitioncontrol import PartitionControl
 from apportion.scheduling.preemption.evictions import Evicting
@@ -38,15 +41,12 @@ from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.heldclaims import HeldClaims
 from apportion.scheduling.preemption.holders import Holders
 from apportion.scheduling.preemption.preemptions import Preemptions
-from apportion.scheduling.preparing import Preparing, evaluate
-from apportion.scheduling.queuewalk import QueueWalk
-from apportion.scheduling.ranktables import RankTables
-from apportion.scheduling.reports import Reports
-from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.takebacks import TakeBacks
-from apportion.scheduling.tidying import Tidying
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.reports.reports import Reports
+from apportion.scheduling.walk.hopelessdemands import HopelessDemands
+from apportion.scheduling.walk.queuewalk import QueueWalk
+from apportion.scheduling.writing.backgroundwrites import BackgroundWrites
+from apportion.scheduling.writing.gates import Gates
+from apportion.scheduling.writing.ranktables import RankTables
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()

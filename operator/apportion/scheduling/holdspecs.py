@@ -15,8 +15,8 @@ from apportion.dra.allocation import DeviceResult
 from apportion.scheduling.backfill.heads import members_of
 from apportion.scheduling.backfill.reservation import Reservation
 from apportion.scheduling.defrag.records import held_by
+from apportion.scheduling.demands.waiting import WaitingDemand, priority_of
 from apportion.scheduling.preemption.evictions import Preemption
-from apportion.scheduling.waiting import WaitingDemand, priority_of
 
 Named = tuple[str, DeviceHoldSpec]
 

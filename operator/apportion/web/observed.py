@@ -12,7 +12,7 @@ from apportion.cli.answers.largest import DeviceKind, Left, kind_of_device
 from apportion.cli.answers.left import left_of
 from apportion.cli.world.holds import said
 from apportion.cli.world.world import World
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 
 
 class Observed:

@@ -11,7 +11,7 @@ from apportion.cli.answers.story import Story, What, find, story_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.events import with_names
+from apportion.scheduling.events.events import with_names
 from apportion.web.observed import Observed
 
 LONGEST = 5.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from apportion.allocator.decision import Decision
 from apportion.cli.answers.decisions import Decisions
 from apportion.cli.answers.story import FITS
-from apportion.scheduling.waiting import Unservable, UnservablePod, WaitingDemand
+from apportion.scheduling.demands.waiting import Unservable, UnservablePod, WaitingDemand
 from apportion.web.observed import Observed
 from apportion.web.paging import Paging, paging
 

@@ -18,7 +18,7 @@ from apportion.dra import reading
 from apportion.dra.claim import Claim
 from apportion.dra.reading import Json
 from apportion.errors import BrokenInput
-from apportion.scheduling.waiting import IMMEDIATE
+from apportion.scheduling.demands.waiting import IMMEDIATE
 
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 _READ = (CLAIM, TEMPLATE, *KINDS)

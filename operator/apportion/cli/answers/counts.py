@@ -6,7 +6,7 @@ In: a snapshot, the demands that wait in it. Out: three numbers.
 from collections.abc import Sequence
 
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.waiting import Unservable, WaitingDemand
+from apportion.scheduling.demands.waiting import Unservable, WaitingDemand
 
 
 def counts_of(

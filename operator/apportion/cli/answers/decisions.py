@@ -27,19 +27,19 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling import events, unservedevents
-from apportion.scheduling.admissible import Admissible
-from apportion.scheduling.candidates import TOLERATIONS, Candidates
-from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.extendedresources import is_left, left_of
-from apportion.scheduling.guardedclaims import GuardedClaim, guarded_classes
-from apportion.scheduling.noderoom import unplaced
-from apportion.scheduling.podneeds import requested
+from apportion.scheduling.candidates.admissible import Admissible
+from apportion.scheduling.candidates.candidates import TOLERATIONS, Candidates
+from apportion.scheduling.candidates.exclusions import Exclusions
+from apportion.scheduling.candidates.stillprepared import StillPrepared
+from apportion.scheduling.demands.extendedresources import is_left, left_of
+from apportion.scheduling.demands.guardedclaims import GuardedClaim, guarded_classes
+from apportion.scheduling.demands.podneeds import requested
+from apportion.scheduling.demands.waiting import Unservable, WaitingDemand
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
+from apportion.scheduling.events import events, unservedevents
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
-from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.room.noderoom import unplaced
 from apportion.settings import CycleSettings
 
 DEVICES_HELD = "DevicesHeld"

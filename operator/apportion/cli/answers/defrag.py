@@ -41,12 +41,12 @@ from apportion.cli.world.options import (
 from apportion.cli.world.world import World
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError, BrokenInput
-from apportion.scheduling.candidates import TOLERATIONS
+from apportion.scheduling.candidates.candidates import TOLERATIONS
 from apportion.scheduling.defrag.movables import Movables, movables_of
 from apportion.scheduling.defrag.planning import make_plan
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 
 MOST = 256
 """Cards that may be asked for."""

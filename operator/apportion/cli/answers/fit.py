@@ -33,7 +33,7 @@ from apportion.cli.world.options import (
 )
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
-from apportion.scheduling.events import with_names
+from apportion.scheduling.events.events import with_names
 
 
 def fit(

@@ -17,8 +17,8 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.dra.reading import Json
-from apportion.scheduling.waiting import UnservablePod, WaitingDemand
-from apportion.scheduling.waitingqueue import WaitingQueue
+from apportion.scheduling.demands.waiting import UnservablePod, WaitingDemand
+from apportion.scheduling.demands.waitingqueue import WaitingQueue
 
 MOST = 256
 """Copies after which nobody looks for further ones; all that are wanted are tried."""

@@ -13,11 +13,11 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.partitions.claimphase import phase_of
-from apportion.scheduling import events, unservedevents
-from apportion.scheduling.clearing import Overlaps
-from apportion.scheduling.gates import Gates, shut_by_policies
-from apportion.scheduling.groups import group_of
-from apportion.scheduling.waiting import claims_of
+from apportion.scheduling.clearing.clearing import Overlaps
+from apportion.scheduling.demands.groups import group_of
+from apportion.scheduling.demands.waiting import claims_of
+from apportion.scheduling.events import events, unservedevents
+from apportion.scheduling.writing.gates import Gates, shut_by_policies
 
 _NOT_READY = "NotReady"
 

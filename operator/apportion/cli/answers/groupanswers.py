@@ -15,16 +15,16 @@ from apportion.allocator.gang.place import place_gang
 from apportion.allocator.gang.placed import PlacedMembers
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling import events, groupevents
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.groupdecision import gang_members
-from apportion.scheduling.groupladder import ladder_of
-from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup, group_of, with_demands
-from apportion.scheduling.memberdemands import MemberDemands
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.deciding.groupdecision import gang_members
+from apportion.scheduling.deciding.memberdemands import MemberDemands
+from apportion.scheduling.demands.groupladder import ladder_of
+from apportion.scheduling.demands.groups import CrossGroupDemand, WaitingGroup, group_of, with_demands
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.events import events, groupevents
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.quota.grouplimits import Answered, group_within_limits
-from apportion.scheduling.waiting import WaitingDemand
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from apportion.cli.world.world import Change, World
 from apportion.cluster import kinds
 from apportion.dra.reading import Json
 from apportion.dra.taint import untolerated
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 NODES = 32
 """Nodes that are tried for a remedy."""

@@ -12,10 +12,10 @@ from apportion.cli.answers.gated import kept_gate
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.events import no_class
-from apportion.scheduling.groups import group_of
-from apportion.scheduling.waiting import UnservablePod, WaitingDemand, has_devices, immediate, ready
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.groups import group_of
+from apportion.scheduling.demands.waiting import UnservablePod, WaitingDemand, has_devices, immediate, ready
+from apportion.scheduling.demands.waitingqueue import waiting_demands
+from apportion.scheduling.events.events import no_class
 
 
 @dataclass(frozen=True, slots=True)

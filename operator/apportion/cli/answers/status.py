@@ -25,7 +25,7 @@ from apportion.cli.world.options import (
     WithoutNode,
     open_world,
 )
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 
 _WIDEST = 10_000
 """Columns that no terminal has."""

@@ -34,8 +34,8 @@ from apportion.cli.world.options import (
 )
 from apportion.cli.world.world import World
 from apportion.errors import ApportionError
-from apportion.scheduling.waiting import WaitingDemand
-from apportion.scheduling.waitingqueue import waiting_demands
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.demands.waitingqueue import waiting_demands
 
 MOST = 10
 """Demands of the queue that are shown."""

@@ -12,7 +12,7 @@ from apportion.cluster import kinds
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 
 @dataclass(frozen=True, slots=True)

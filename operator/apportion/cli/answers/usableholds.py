@@ -11,7 +11,7 @@ from apportion.cli.world.holds import Holds
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.runtimes import ends_at, runtime_of
-from apportion.scheduling.waiting import WaitingDemand, priority_of
+from apportion.scheduling.demands.waiting import WaitingDemand, priority_of
 
 
 class UsableHolds:

@@ -16,13 +16,13 @@ from apportion.allocator.nodeanswers import NodeAnswers, Unfinished
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
-from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, key_of, members_of
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import plan
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.candidates.admissible import Admissible
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 Lifted: TypeAlias = Callable[[], AbstractContextManager[None]]

@@ -15,12 +15,12 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.queue import Answer
 from apportion.allocator.terms import Terms
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.asking import Asking
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.noderoom import unplaced
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.candidates.asking import Asking
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.noderoom import unplaced
 
 _NOWHERE = "no node where pods have to go"
 

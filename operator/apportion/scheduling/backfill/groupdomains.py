@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from apportion.allocator.gang.domains import domains_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backfill.heads import Head
-from apportion.scheduling.company import is_company
-from apportion.scheduling.groupladder import ladder_of
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.demands.groupladder import ladder_of
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.room.company import is_company
 
 
 def group_domains(head: Head, nodes: frozenset[str], snapshot: Snapshot) -> list[frozenset[str]]:

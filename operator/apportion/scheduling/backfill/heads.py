@@ -12,9 +12,9 @@ from typing import TypeAlias
 from apportion.api.policy import Queue, QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.backfill.nodeendings import seconds
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand, priority_of
 from apportion.scheduling.pace import Pace
-from apportion.scheduling.waiting import WaitingDemand, priority_of
 
 Head: TypeAlias = WaitingDemand | WaitingGroup
 

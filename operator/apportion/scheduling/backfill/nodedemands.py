@@ -14,13 +14,13 @@ from apportion.allocator.nodeanswers import COUNTED, EVERYWHERE, NodeAnswers
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
 from apportion.scheduling.backfill.nodeendings import Endings
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.neighbours import are_apart, are_related, are_related_beyond_a_node
-from apportion.scheduling.noderoom import unplaced
-from apportion.scheduling.obstacles import NodeObstacles, Obstacles, holds_devices
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.neighbours import are_apart, are_related, are_related_beyond_a_node
+from apportion.scheduling.room.noderoom import unplaced
+from apportion.scheduling.room.obstacles import NodeObstacles, Obstacles, holds_devices
 
 
 @dataclass(slots=True)

@@ -18,10 +18,10 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
-from apportion.scheduling.consumers import is_freed_by_its_pods
+from apportion.scheduling.demands.consumers import is_freed_by_its_pods
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import immediate
 from apportion.scheduling.pace import Changed
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import immediate
 
 _Name: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""

@@ -22,13 +22,13 @@ from apportion.scheduling.backfill.nodedemands import NodeDemands
 from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.reservation import is_earlier
 from apportion.scheduling.backfill.widedevices import WideDevices
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.keptroom import Kept
-from apportion.scheduling.noderoom import unplaced
-from apportion.scheduling.obstacles import holds_devices
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
+from apportion.scheduling.room.keptroom import Kept
+from apportion.scheduling.room.noderoom import unplaced
+from apportion.scheduling.room.obstacles import holds_devices
 
 MOST_MEMBERS = 256
 """Demands of a group for which devices are reserved."""

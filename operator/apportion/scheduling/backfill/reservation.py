@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from apportion.allocator.reservation import ReservationPlan
 from apportion.api.hold import HoldPurpose, hold_key, hold_name
 from apportion.scheduling.backfill.heads import Head, key_of
-from apportion.scheduling.keptroom import Kept
+from apportion.scheduling.room.keptroom import Kept
 
 STARTED = 5.0
 """Seconds within which a pod starts once it has its devices: by so much it has to end before a reservation begins."""

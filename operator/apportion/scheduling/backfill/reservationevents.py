@@ -7,7 +7,7 @@ from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.cluster.recorder import About, Recorder
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 _MOST_NAMED = 8
 """Devices and pods that one text names."""

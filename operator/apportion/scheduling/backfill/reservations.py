@@ -14,7 +14,6 @@ from functools import partial
 from apportion.allocator.reservation import ReservationPlan
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.backfill import reservationevents
 from apportion.scheduling.backfill.attempts import Attempts, Lifted
 from apportion.scheduling.backfill.changednodes import ChangedNodes
@@ -23,11 +22,12 @@ from apportion.scheduling.backfill.nodeendings import NodeEndings
 from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, room
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.candidates.admissible import Admissible
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.admission import Admission
-from apportion.scheduling.waiting import WaitingDemand
 
 REPLANNED = 30.0
 """Seconds after which a reservation is planned anew on all nodes: it may fit earlier elsewhere by now."""

@@ -21,9 +21,9 @@ from apportion.dra.allocation import DeviceResult
 from apportion.scheduling.backfill.heads import Head, key_of, members_of, queue_of
 from apportion.scheduling.backfill.reservation import Reservation
 from apportion.scheduling.backfill.runtimes import ends_at, runtime_of
-from apportion.scheduling.candidates import Candidates
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.waiting import WaitingDemand, priority_of
+from apportion.scheduling.candidates.candidates import Candidates
+from apportion.scheduling.demands.waiting import WaitingDemand, priority_of
+from apportion.scheduling.room.hostcapacity import HostCapacity
 
 
 @dataclass(frozen=True, slots=True)

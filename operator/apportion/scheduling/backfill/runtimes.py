@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from apportion.scheduling.backfill.reservation import STARTED
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 
 def runtime_of(demand: WaitingDemand, exceeding: Collection[str]) -> float | None:

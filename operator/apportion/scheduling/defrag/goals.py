@@ -19,7 +19,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput, SelectorError
-from apportion.scheduling.candidates import TOLERATIONS
+from apportion.scheduling.candidates.candidates import TOLERATIONS
 
 _REQUEST = "defrag"
 

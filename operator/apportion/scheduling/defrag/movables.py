@@ -22,11 +22,11 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import NO_RELATIONS, Pod
 from apportion.scheduling.backfill.nodeendings import seconds
-from apportion.scheduling.candidates import TOLERATIONS, Candidates
-from apportion.scheduling.groups import least_of
+from apportion.scheduling.candidates.candidates import TOLERATIONS, Candidates
+from apportion.scheduling.demands.groups import least_of
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand, is_kept
 from apportion.scheduling.pace import Pace
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import WaitingDemand, is_kept
 
 FOREIGN = "something else than apportion allocated them, or their classes are not managed"
 WITHOUT_POD = "no pod uses them, or they keep their devices between pods"

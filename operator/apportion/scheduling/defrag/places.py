@@ -21,12 +21,12 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling.decider import Decider
+from apportion.scheduling.deciding.decider import Decider
 from apportion.scheduling.defrag.movables import Movables
 from apportion.scheduling.defrag.records import devices_of, held_by
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.demands.waiting import WaitingDemand, is_current
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand, is_current
+from apportion.scheduling.room.hostcapacity import HostCapacity
 
 _log = structlog.get_logger()
 KEY = hold_key(hold_name(HoldPurpose.MOVE))

@@ -23,7 +23,7 @@ from apportion.dra.node import Node
 from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
-from apportion.scheduling.candidates import TOLERATIONS
+from apportion.scheduling.candidates.candidates import TOLERATIONS
 from apportion.scheduling.defrag.goals import failing, goal_of, selects_cards
 
 _TERMS = Terms(Strategy.LEAST_FRAGMENTATION)

@@ -20,7 +20,7 @@ from apportion.cluster.kinds import DEFRAGS
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
-from apportion.scheduling.decider import Decider
+from apportion.scheduling.deciding.decider import Decider
 from apportion.scheduling.defrag import events
 from apportion.scheduling.defrag.campaigns import Campaigns
 from apportion.scheduling.defrag.goals import check_goal

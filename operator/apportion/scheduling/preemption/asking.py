@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
-from apportion.scheduling.noderoom import unplaced
-from apportion.scheduling.obstacles import Obstacles
-from apportion.scheduling.podneeds import total
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.groupvictims import AskedGroup
 from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.runninggroups import RunningGroups
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.room.noderoom import unplaced
+from apportion.scheduling.room.obstacles import Obstacles
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from apportion.api.policy import PreemptionMode
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.dra.claim import Claim
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder, LowerPriority
 from apportion.scheduling.preemption.guarantees import ReclaimRule
-from apportion.scheduling.waiting import WaitingDemand
 
 
 class _Nobody:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.cluster.recorder import About, Recorder
 from apportion.dra.pod import Pod
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.evictor import NO_RIGHT, Refused
-from apportion.scheduling.waiting import WaitingDemand
 
 
 def preempting(

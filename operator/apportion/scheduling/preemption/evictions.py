@@ -18,12 +18,12 @@ from apportion.cluster.recorder import Recorder
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, NotLeading, Unanswered
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.evictor import Refused
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.reservation import Reservation
-from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 SHOWN = 10.0

@@ -19,15 +19,15 @@ from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
 from apportion.errors import BrokenInput
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groupladder import ladder_of
-from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.neighbours import are_related
-from apportion.scheduling.obstacles import holds_devices
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.groupladder import ladder_of
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.preemptor import Preemptor, current_group
 from apportion.scheduling.preemption.windows import Window
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.neighbours import are_related
+from apportion.scheduling.room.obstacles import holds_devices
 
 MOST_TAKEN, MOST_OTHERS = 64, 256
 

@@ -20,12 +20,12 @@ from apportion.quota.guaranteed import GuaranteedPart
 from apportion.quota.least import least, possible
 from apportion.quota.reclaim import reclaimable
 from apportion.quota.use import Amounts, Excess, QuotaUse
-from apportion.scheduling.consumers import is_freed_by_its_pods
+from apportion.scheduling.demands.consumers import is_freed_by_its_pods
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption.eligibility import Holder
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand
 
 _PERMANENT = 2**31
 """Priority of claims that keep their devices without a pod (the API's priorities are below): nothing evicts them."""

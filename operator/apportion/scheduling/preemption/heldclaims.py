@@ -12,7 +12,7 @@ from apportion.api.policy import PreemptionMode
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling.backfill.nodeendings import seconds
-from apportion.scheduling.consumers import is_freed_by_its_pods
+from apportion.scheduling.demands.consumers import is_freed_by_its_pods
 from apportion.scheduling.preemption.guarantees import Guarantees
 
 

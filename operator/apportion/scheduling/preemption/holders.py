@@ -16,16 +16,16 @@ from itertools import filterfalse
 from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.obstacles import NodeObstacles
-from apportion.scheduling.podneeds import total
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.guarantees import ReclaimRule
 from apportion.scheduling.preemption.heldclaims import HeldClaims
 from apportion.scheduling.preemption.inprogress import InProgress
 from apportion.scheduling.preemption.runninggroups import RunningGroup, RunningGroups
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.room.hostcapacity import HostCapacity
+from apportion.scheduling.room.obstacles import NodeObstacles
 
 _READ = 500
 """Claims that are looked at in one step."""

@@ -8,8 +8,8 @@ from apportion.allocator.decision import Decision
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
-from apportion.scheduling.podneeds import total
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.podneeds import total
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 
 @dataclass(frozen=True, slots=True)

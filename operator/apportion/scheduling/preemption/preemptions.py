@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 import structlog
 
 from apportion import metrics
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import Queued, WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.groups import Queued, WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand, place_of
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
 from apportion.scheduling.preemption.cooldown import Cooldown
@@ -33,7 +33,7 @@ from apportion.scheduling.preemption.serving import Serving
 from apportion.scheduling.preemption.takeover import TakeOver
 from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.preemption.victimsearches import VictimSearches
-from apportion.scheduling.waiting import WaitingDemand, place_of
+from apportion.scheduling.room.hostcapacity import HostCapacity
 
 _log = structlog.get_logger()
 _UNUSED = 60.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from apportion.allocator.finished import finished
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.scheduling.groups import WaitingGroup, group_of, with_demands
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.groups import WaitingGroup, group_of, with_demands
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 MOST_MEMBERS = 64
 """Demands of a group at most: victims for all of them may have to be searched without a pause, if their nodes change all the time."""

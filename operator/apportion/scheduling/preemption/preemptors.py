@@ -12,14 +12,14 @@ from itertools import chain, islice, zip_longest
 from apportion.api.policy import Preemption as Settings
 from apportion.api.policy import PreemptionMode
 from apportion.scheduling.backfill.heads import key_of
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import WaitingGroup, is_current_group
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.groups import WaitingGroup, is_current_group
+from apportion.scheduling.demands.waiting import WaitingDemand, place_of
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption.attempt import NOBODY, by_priority
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.guarantees import Guarantees
 from apportion.scheduling.preemption.preemptor import Preemptor, of_demand, of_group
-from apportion.scheduling.waiting import WaitingDemand, place_of
 
 _RETRIED = 15.0
 """Seconds until victims are searched once more for a demand that found none."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from apportion.dra.pod import Pod
-from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.candidates.candidates import Candidates
 from apportion.scheduling.preemption.inprogress import InProgress
 
 

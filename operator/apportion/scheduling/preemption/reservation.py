@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from apportion.allocator.decision import Decision
 from apportion.allocator.state import State
 from apportion.api.hold import HoldPurpose, hold_key, hold_name
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 
 class Reservation:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from apportion.allocator.preemption.victims import LEAVING
 from apportion.dra.pod import Pod
-from apportion.scheduling.groups import least_of
+from apportion.scheduling.demands.groups import least_of
 from apportion.scheduling.preemption.eligibility import Holder
 from apportion.scheduling.preemption.heldclaims import HeldClaims
 

@@ -14,15 +14,15 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.terms import Terms
 from apportion.errors import BrokenInput
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groupdecision import GroupDecision
-from apportion.scheduling.groups import Queued
-from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.deciding.groupdecision import GroupDecision
+from apportion.scheduling.demands.groups import Queued
+from apportion.scheduling.demands.waiting import WaitingDemand, is_current
 from apportion.scheduling.preemption.evictions import Looked, Preemption
 from apportion.scheduling.preemption.preemptor import current_group
 from apportion.scheduling.preemption.reservation import Reservation
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand, is_current
+from apportion.scheduling.room.hostcapacity import HostCapacity
 
 _ELSEWHERE = 1.0
 """Seconds after which one is decided about though nothing changed on its node: quotas, and what rules nodes out, have changed, perhaps."""

@@ -7,13 +7,13 @@ Where costly selectors of one are still to be evaluated, nobody gets anything on
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import Final
 
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import Queued, WaitingGroup
-from apportion.scheduling.keptroom import Kept
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.groups import Queued, WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption.preemptor import Preemptor
 from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.victimsearches import VictimSearches
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.room.keptroom import Kept
 
 LONGEST: Final = 15.0
 """Seconds after which it ends, also for those that were not looked at by then."""

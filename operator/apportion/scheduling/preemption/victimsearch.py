@@ -16,9 +16,8 @@ from apportion.allocator.preemption.findvictims import MOST_NODES, victim_steps
 from apportion.allocator.preemption.severalnodes import SeveralNodes
 from apportion.allocator.preemption.victims import NodeVictims, VictimSet
 from apportion.errors import BrokenInput
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.neighbours import are_related
-from apportion.scheduling.obstacles import Obstacles, holds_devices
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.waiting import WaitingDemand, is_current
 from apportion.scheduling.preemption.asking import Asking
 from apportion.scheduling.preemption.attempt import NOBODY, Attempt, by_priority
 from apportion.scheduling.preemption.chosen import Chosen, chosen_by, decisions_of, pods_of, together
@@ -38,7 +37,8 @@ from apportion.scheduling.preemption.windows import Window
 from apportion.scheduling.quota.admission import TRIES
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand, is_current
+from apportion.scheduling.room.neighbours import are_related
+from apportion.scheduling.room.obstacles import Obstacles, holds_devices
 
 _STEP = 0.01
 """Seconds after which a search for a group lets others run: what it holds is given back for that, and held once more afterwards."""

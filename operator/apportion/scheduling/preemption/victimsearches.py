@@ -11,8 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 import structlog
 
 from apportion.allocator.preemption.findvictims import MOST_NODES
-from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.candidates.searchturns import SHARE
+from apportion.scheduling.deciding.decider import Decider
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.chosen import Chosen
@@ -23,8 +25,6 @@ from apportion.scheduling.preemption.preemptors import Preemptors
 from apportion.scheduling.preemption.promisedpods import PromisedPods
 from apportion.scheduling.preemption.victimsearch import VictimSearch
 from apportion.scheduling.preemption.windows import Window, Windows
-from apportion.scheduling.searchturns import SHARE
-from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 _PAUSE = 1.0

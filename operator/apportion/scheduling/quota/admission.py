@@ -21,7 +21,8 @@ from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.totals import Totals
 from apportion.quota.use import Excess, QuotaUse
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.claimants import Claimants
@@ -32,7 +33,6 @@ from apportion.scheduling.quota.note import note
 from apportion.scheduling.quota.ofclass import is_of_class
 from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
 from apportion.scheduling.quota.parts import Parts, parts_within
-from apportion.scheduling.waiting import WaitingDemand
 
 TRIES = 8
 """How often a demand is asked about anew for each resource of its quota, with less of what was too much."""

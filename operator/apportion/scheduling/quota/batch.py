@@ -13,10 +13,10 @@ from apportion.quota.charge import Charge, Published, charges
 from apportion.quota.least import least
 from apportion.quota.narrow import narrowed
 from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.cutoffclaims import PATIENCE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim, RequestSlot
@@ -17,7 +18,6 @@ from apportion.quota.charge import Charge, charges
 from apportion.quota.usage import Usage
 from apportion.quota.use import QuotaUse
 from apportion.scheduling.pace import Changed
-from apportion.scheduling.stillprepared import PATIENCE
 
 MOST_LEARNT = 4096
 """Requests of which it is remembered what they got last."""

@@ -10,11 +10,11 @@ from itertools import chain, islice
 from apportion.cluster.snapshot import Snapshot
 from apportion.quota.resource import Resource
 from apportion.quota.use import QuotaUse
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.charging import Charging
 from apportion.scheduling.quota.waitingamounts import Asked, Demands, WaitingAmounts
-from apportion.scheduling.waiting import WaitingDemand
 
 _MOST_AHEAD = 64
 """Of those that ask for different things, and behind which one stands back, how many are named."""

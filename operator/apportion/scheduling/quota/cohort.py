@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from apportion.quota.use import QuotaUse, Total
-from apportion.scheduling.groups import Queued, demands_of
+from apportion.scheduling.demands.groups import Queued, demands_of
 from apportion.scheduling.quota.charging import Charging
 
 Place: TypeAlias = tuple[str, str, int]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from apportion.quota.use import QuotaUse, Total
-from apportion.scheduling.groups import Queued, demands_of, key_of
+from apportion.scheduling.demands.groups import Queued, demands_of, key_of
 from apportion.scheduling.quota.charging import Charging
 
 Due: TypeAlias = tuple[str, bool, float]

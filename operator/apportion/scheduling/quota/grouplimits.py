@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from apportion.allocator.gang.members import DeviceShortage, GangAnswer, GangServed
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.demands.groups import WaitingGroup
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.quota.batch import BatchAdmission, GroupWithin
 from apportion.scheduling.quota.overlimit import OverLimit
-from apportion.scheduling.waiting import WaitingDemand
 
 TRIES = 40
 """How often a group is asked about at most; a quota has 32 resources."""

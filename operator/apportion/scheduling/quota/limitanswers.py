@@ -12,8 +12,8 @@ from apportion.quota.bounds import LONGEST_KEPT, length_of
 from apportion.quota.least import possible
 from apportion.quota.usage import Usage
 from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
-from apportion.scheduling.waiting import WaitingDemand
 
 MOST_KEPT = 4096
 """Answers that are kept."""

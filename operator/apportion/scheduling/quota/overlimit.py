@@ -3,7 +3,7 @@
 from typing import Final
 
 from apportion.quota.use import Excess
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.demands.waiting import WaitingDemand
 
 EXCEEDS_LIMIT: Final = "ExceedsLimit"
 """Reason of Events and conditions."""

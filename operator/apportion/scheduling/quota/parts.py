@@ -14,8 +14,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.quota.use import QuotaUse
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
-from apportion.scheduling.waiting import WaitingDemand
 
 _FEWER = 8
 """Of this many pods the next part has one less: each part is asked about."""

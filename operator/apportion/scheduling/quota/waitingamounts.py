@@ -10,9 +10,9 @@ from typing import TypeAlias
 from apportion.dra.claim import Claim
 from apportion.quota.resource import Resource
 from apportion.quota.use import QuotaUse
+from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.pace import Pace
 from apportion.scheduling.quota.charging import Charging
-from apportion.scheduling.waiting import WaitingDemand
 
 Asked: TypeAlias = tuple[int, ...]
 """What is asked for at once: the identity of what each claim requests, which equal ones share."""

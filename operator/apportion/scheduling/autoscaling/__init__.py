@@ -1,0 +1,1 @@
+"""Autoscaling: pods that wait for a node that is not there."""

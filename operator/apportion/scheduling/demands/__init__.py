@@ -1,0 +1,1 @@
+"""Demands: what waits for devices, alone or as a group, and what hangs together with it."""

@@ -1,0 +1,1 @@
+"""Every Event of scheduling, one function each, with a fixed reason."""

@@ -1,0 +1,1 @@
+"""Reports: what a pass tells people about what waits, before it decides."""
