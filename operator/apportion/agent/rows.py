@@ -144,6 +144,11 @@ class ClaimRow:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def uses(self) -> list[tuple[object, ...]]:
+        """Its devices, and for which requests, as they stay for as long as it has them: a partition may be handed over to another Partition."""
+        return [(*each.id, each.requests) for each in self.devices]
+
+    @property
     def by_hand(self) -> bool:
         """Whether an administrator prepares it, on the node and without the API."""
         return any(device.by_hand for device in self.devices)

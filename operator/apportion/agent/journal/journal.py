@@ -128,9 +128,10 @@ class Journal:
         self._write(lambda db: rows.put_claim(db, row), frees=row.step is ClaimStep.UNPREPARING)
 
     def advance_claim(self, row: ClaimRow) -> None:
-        """Write a further step of a claim that has a row. Raises NotReady where another agent has dropped it: its devices may be another claim's."""
+        """Write a further step of a claim that has a row. Raises NotReady where another agent has dropped it, whatever it has prepared since: the devices may be another claim's."""
         with self._transaction() as db:
-            if rows.claim(db, row.uid, row.driver) is None:
+            known = rows.claim(db, row.uid, row.driver)
+            if known is None or known.uses != row.uses:
                 raise NotReady(f"ResourceClaim {row.key} was unprepared while it was being prepared")
             rows.put_claim(db, row)
 
