@@ -132,8 +132,9 @@ class PartitionController:
 
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
-        # The first pass may take long. What was seen in an earlier term is outdated: layouts and nodes have come since.
+        # The first pass may take long. What was seen in an earlier term is outdated: layouts and nodes have come since, and idle partitions were used.
         self._gone_since.clear()
+        self._dynamic = DynamicPartitions(self._clock)
         for _ in self.steps():
             await asyncio.sleep(0)
         if self.reserve():
