@@ -1,7 +1,8 @@
 """The claims of one node: prepared once for all pods that share them, unprepared after the last pod.
 
 The kubelet's rules: a claim must be allocated and reserved for the pod; what will be prepared is written to a file
-before the call; "prepared" itself is not written, so after a restart prepare is called again.
+before the call; "prepared" itself is not written, so after a restart prepare is called again. Claims are known by name: none is
+prepared beside a former one of its name (kubernetes 1.37, pkg/kubelet/cm/dra/manager.go `prepareResources`).
 """
 
 import asyncio
@@ -54,11 +55,12 @@ class Claims:
     def __init__(self, plugins: Plugins, checkpoint: Path) -> None:
         self._plugins = plugins
         self._checkpoint = checkpoint
-        self._held: dict[str, _Held] = {}
+        self._held: dict[tuple[str, str], _Held] = {}
+        """By namespace and name."""
         if checkpoint.exists():
             for entry in orjson.loads(checkpoint.read_bytes()):
                 key = ClaimKey(entry["namespace"], entry["name"], entry["uid"])
-                self._held[key.uid] = _Held(key, set(entry["drivers"]), set(entry["pods"]))
+                self._held[key.namespace, key.name] = _Held(key, set(entry["drivers"]), set(entry["pods"]))
 
     @property
     def pods(self) -> frozenset[str]:
@@ -70,20 +72,26 @@ class Claims:
     ) -> Mapping[str, tuple[PreparedDevice, ...]]:
         """Prepare these claims for a pod, of the PodGroup of this name; returns the devices by claim UID.
 
-        One call per driver carries all claims that are not prepared yet. Raises ClaimNotReadyError or PluginError; then
+        One call per driver carries all claims that are not prepared yet. Raises ClaimNotReadyError; or PluginError, and then
         the pod holds the claims nevertheless, and prepared claims are not prepared again.
         """
         wanted: dict[str, _Held] = {}
+        claims = tuple(claims)
         for claim in claims:
             check(claim, pod_uid, group)
+        for claim in claims:
             metadata = claim["metadata"]
             key = ClaimKey(metadata["namespace"], metadata["name"], metadata["uid"])
             results = claim["status"]["allocation"].get("devices", {}).get("results", ())
-            held = self._held.setdefault(key.uid, _Held(key, set(), set()))
+            held = self._held.setdefault((key.namespace, key.name), _Held(key, set(), set()))
+            if held.key != key:
+                raise ClaimNotReadyError(
+                    f"old ResourceClaim with same name {key.name} and different UID {held.key.uid} still exists"
+                )
             held.drivers |= {result["driver"] for result in results}
             held.pods.add(pod_uid)
             wanted[key.uid] = held
-        self._save()
+            self._save()
         async with _locked(wanted.values()):
             for driver in sorted({driver for held in wanted.values() for driver in held.drivers}):
                 todo = [
@@ -113,7 +121,7 @@ class Claims:
                     held.devices.pop(driver, None)
                 held.pods.discard(pod_uid)
                 if not held.pods:  # else a pod that came during the call waits for the lock, to prepare anew
-                    self._held.pop(held.key.uid, None)
+                    self._held.pop((held.key.namespace, held.key.name), None)
         self._save()
 
     async def _prepare(self, driver: str, todo: Iterable[_Held]) -> None:
