@@ -1,5 +1,6 @@
 """The driver or the host refuses what a claim asks for, or refuses its defaults afterwards: what was done is taken back, and nothing else."""
 
+import asyncio
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing.setups import Setups
 from apportion.errors import NotReady, Unsupported
+from testbed.eventually import eventually
 from testbed.fakes.systemd import REFUSED
 from tests.agent.lifecycle.onecard import OneCard, one_card
 from tests.agent.nvml.nodes import Node, Nodes
@@ -100,6 +102,27 @@ async def test_a_time_slice_before_a_refused_daemon_is_taken_back(tmp_path: Path
         await setups.end("a", GPU)
         assert node.context.journal.sharing() == ()
         assert gpu.fake.shared(0) == DEFAULTS
+
+
+async def test_a_time_slice_that_is_refused_after_kubelet_gave_up_leaves_nothing(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """Its pod may be gone by then: its default would be refused for ever, and nobody else could have the GPU set up otherwise."""
+    gpu = make_gpus()
+    asked, answers = tmp_path / "asked", tmp_path / "answers"
+    program = f"touch {asked}\nuntil [ -e {answers} ]; do sleep 0.1; done\necho Timeslice is not supported\nexit 1\n"
+    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend) as node:
+        (gpu.root / "usr/bin/nvidia-smi").write_text(f"#!/bin/sh\n{program}")
+        setups = setups_of(tmp_path, node)
+        sliced, shared = rows(node)
+        call = asyncio.create_task(setups.set_up(sliced, 10.0))
+        await eventually(lambda: asyncio.to_thread(asked.exists))
+        call.cancel()
+        answers.touch()
+        await asyncio.wait({call})
+        await setups.end("a", GPU)
+        assert node.context.journal.sharing() == ()
+        await setups.set_up(replace(shared, uid="b"), 10.0)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_UNKNOWN])

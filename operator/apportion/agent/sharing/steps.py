@@ -4,10 +4,11 @@ In: a claim's row. Out: devices set up, and on the way which were begun: of thes
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.lifecycle.context import AgentContext
@@ -34,7 +35,7 @@ class Steps:
                 # Turns are taken by programs of several contexts, so the mode has to allow them.
                 await self._cards.set_exclusive(each, exclusive=False)
                 with _noted(begun, each):
-                    await self._cards.set_time_slice(each, each.time_slice)
+                    await _answered(self._cards.set_time_slice(each, each.time_slice))
                 self._context.at("sharing.time_slice")
         if row.daemon:
             await self.start(row, seconds, begun)
@@ -47,10 +48,24 @@ class Steps:
         self._context.at("sharing.folders")
         for each in row.under_mps:
             with _noted(begun, each):
-                await self._cards.set_exclusive(each, exclusive=True)
+                await _answered(self._cards.set_exclusive(each, exclusive=True))
             self._context.at("sharing.exclusive")
         await self._cards.on(row.under_mps[0], partial(acts.start_daemon, daemon=daemon, seconds=seconds))
         self._context.at("sharing.daemon")
+
+
+async def _answered(act: Coroutine[Any, Any, None]) -> None:
+    """Wait for the driver's answer also where the caller gives up meanwhile (kubelet, after 45 s), and raise its refusal then.
+
+    What was refused leaves the claim's row; nobody could take it back.
+    """
+    work = asyncio.ensure_future(act)
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        work.result()
+        raise
 
 
 @contextmanager
