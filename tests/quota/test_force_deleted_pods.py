@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.cutoffclaims import PATIENCE
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.quota.tenants import cluster, quota, wait
 
@@ -96,6 +96,30 @@ async def test_devices_that_outlast_the_reservation_are_charged_until_they_are_u
     cycle.once()
     assert "next" not in world.places()
     publish(world)
+    cycle.once()
+    assert "next" in world.places()
+
+
+async def test_a_claim_that_runs_with_another_partition_is_charged_for_that_one_alone(
+    world: ObservedCluster, silent: Client
+) -> None:
+    """Its Partition says that it is prepared; that is no report of the device that it lost to a pod deleted by force."""
+    quota(world, "a", limit=2)
+    cycle, claim = world.cycle(silent), run(world)
+    raw = world.seen[CLAIMS, "a", "runs"]
+    cycle.once()
+    world.gone(PODS, world.seen[PODS, "a", "runs"])
+    world.see(CLAIMS, {key: value for key, value in raw.items() if key != "status"})
+    cycle.once()
+    world.clock.now += PATIENCE
+    cycle.once()
+    result = {"request": "gpu", "driver": GPU, "pool": "n1", "device": "gpu-1"}
+    world.see(CLAIMS, raw | {"status": {"allocation": {"devices": {"results": [result]}}}})
+    spec = {"nodeName": "n1", "driver": GPU, "pool": "n1", "device": "gpu-1", "parent": "gpu-9"}
+    spec |= {"profile": "1g.10gb", "origin": "Claim"}
+    status = {"phase": "Ready", "preparedBy": [claim]}
+    world.see(PARTITIONS, {"metadata": {"name": "n1-gpu-1"}, "spec": spec, "status": status})
+    wait(world, "a", "next", at=1)
     cycle.once()
     assert "next" in world.places()
 

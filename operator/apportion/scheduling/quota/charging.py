@@ -191,7 +191,10 @@ class Charging:
         charged = filter(None, (known.get(uid), known.get(f"ended:{uid}")))
         if any(map(allocation.keeps, charged)):
             self._unreported.setdefault(uid, (self._clock() + PATIENCE, (lost.namespace, lost.name)))
-        return uid in self._unreported or bool(self._snapshot.prepared.nodes(uid))
+        # What it has now is prepared by right; a share of a device that it has anew may be the lost one.
+        kept = {each.device for each in has.results if each.share_id is None} if has is not None else set()
+        left = {each.device for each in allocation.results} - kept
+        return uid in self._unreported or not left.isdisjoint(self._snapshot.prepared.devices(uid))
 
     def _charge(self, key: str, claim: Claim, allocation: Allocation) -> None:
         device = self._snapshot.devices.device
