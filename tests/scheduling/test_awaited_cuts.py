@@ -12,7 +12,7 @@ from apportion.cluster.kinds import CLAIMS, NODES, PARTITIONS, SLICES
 from apportion.dra.device import DeviceId
 from apportion.partitions.claimphase import phase_of
 from apportion.scheduling.candidates.exclusions import Exclusions
-from apportion.scheduling.clearing.awaitedcuts import PATIENCE, AwaitedCuts
+from apportion.scheduling.clearing.awaitedcuts import PATIENCE, AwaitedCuts, awaited_of
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pace import AT_ONCE
 from apportion.scheduling.writing.gates import Gates
@@ -178,6 +178,15 @@ async def test_a_pod_leaves_a_card_from_which_an_idle_partition_does_not_go(unan
     world.clock.now += 1
     assert await tried(cycle) == ["c"]
     assert (await cleared(world, cycle, claim))["c"] == DeviceId(GPU, "n2", "gpu-0")
+
+
+async def test_cards_that_a_claim_only_looks_at_are_not_waited_for(unanswered: Client) -> None:
+    """A monitor has them as they are, partitions of others included: others would not get them for a while."""
+    world, claim = occupied()
+    claim["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    claim = world.see(CLAIMS, claim)
+    assert startable(world) == ["p"]
+    assert awaited_of(world.claim_value(claim), world.snapshot) == []
 
 
 def test_a_pod_with_a_whole_card_starts_once_the_card_is_empty() -> None:

@@ -18,8 +18,8 @@ def phase_of(claim: Claim, snapshot: Snapshot) -> Phase | None:
     for result in claim.allocation.results if claim.allocation else ():
         partition = devices.partition(result.device, claim.uid)
         if partition is None:
-            left = devices.leaving(result.device) and not result.admin_access
-            if (left or devices.published_partition(result.device)) and result.device.driver in ours:
+            needs = devices.leaving(result) or devices.published_partition(result.device)
+            if needs and result.device.driver in ours:
                 return Phase.PENDING
             continue
         holder = partition.spec.holder

@@ -64,6 +64,6 @@ def _cutting(claim: Claim, snapshot: Snapshot) -> str:
         partition = snapshot.devices.partition(result.device, claim.uid)
         if partition is not None and partition.status.phase not in {Phase.READY, Phase.IDLE}:
             return f"Partition {partition.metadata.name} is {partition.status.phase or Phase.PENDING}; {goes} cut"
-        for left in snapshot.devices.leaving(result.device):
+        for left in snapshot.devices.leaving(result):
             return f"Partition {left.metadata.name} is on its card; {goes} removed"
     return f"its partition is not made yet, or was not handed over yet; {goes} cut"

@@ -14,6 +14,7 @@ from apportion.api.partition import HolderKind, Origin, Partition, Phase
 from apportion.cluster.changes import most_changes
 from apportion.cluster.indexes.publishednames import PublishedNames
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
 
@@ -188,10 +189,8 @@ class DeviceIndex:
             self.idle[device] = 1
         else:
             self.idle.pop(device, None)
-        if device in self.static and device not in self._by_device:
-            self.objectless.add(device)
-        else:
-            self.objectless.discard(device)
+        is_objectless = device in self.static and device not in self._by_device
+        (self.objectless.add if is_objectless else self.objectless.discard)(device)
         for uid, partition in self.partitions_on(card_of(own) if own else self.card(device)).items():
             if (
                 partition.spec.origin == Origin.LAYOUT
@@ -235,9 +234,10 @@ class DeviceIndex:
         """Return the Partition objects on a card, by UID."""
         return self._partitions.get(card, {})
 
-    def leaving(self, card: DeviceId) -> list[Partition]:
-        """Return the Partition objects that have to leave a card before a claim can use all of it; those of layouts stay."""
-        return [each for each in self.partitions_on(card).values() if each.spec.origin != Origin.LAYOUT]
+    def leaving(self, result: DeviceResult) -> list[Partition]:
+        """Return the Partition objects that have to leave a card before a claim has all of it; not those of layouts, nor any where it only looks."""
+        found = () if result.admin_access else self.partitions_on(result.device).values()
+        return [each for each in found if each.spec.origin != Origin.LAYOUT]
 
     @property
     def partitioned(self) -> Iterator[DeviceId]:

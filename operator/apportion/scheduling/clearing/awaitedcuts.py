@@ -77,5 +77,5 @@ def awaited_of(claim: Claim, snapshot: Snapshot) -> list[DeviceId]:
         for result in results
         if devices.partition(result.device) is not None
         or devices.published_partition(result.device) is not None
-        or devices.leaving(result.device)
+        or devices.leaving(result)
     ]
