@@ -105,6 +105,7 @@ class InventoryBuilder:
             self.health,
             frozenset(self._context.unsupported),
             left=self._context.left(),
+            stuck=frozenset(self._context.stuck),
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
             failing=self.failing.keys(),

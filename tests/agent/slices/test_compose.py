@@ -64,6 +64,21 @@ def test_a_layouts_partition_that_a_reboot_took_keeps_its_place(make_backend: Ma
         assert compose((card,), (), {"u": other}, (), {}).occupied == ()
 
 
+def test_the_place_of_a_partition_that_does_not_go_is_taken_from_its_card_and_from_no_other_of_that_name(
+    make_backend: MakeBackend,
+) -> None:
+    """A chip was exchanged: what lay on the former one takes no room of that which is there now."""
+    backend = make_backend(cards=[H100])
+    place = partition_place(backend, "gpu-0", "1g.10gb", 1)
+    (card,) = backend.devices()
+    row = PartitionRow("u", "n", DEVICE, place, Step.RELEASING, uuid="MIG-1", card_uuid=card.uuid)
+    for given in ({"left": frozenset({"u"})}, {"stuck": {"u"}}):
+        assert compose((card,), (), {"u": row}, (), {}, **given).occupied == (place,)
+        former = replace(row, card_uuid="GPU-that-left")
+        made = compose((card,), (), {"u": former}, (), {}, **given)
+        assert (made.occupied, made.taints) == ((), {})
+
+
 def test_a_partition_that_a_stranger_made_in_our_place_is_foreign(make_backend: MakeBackend) -> None:
     """The UUID in the journal is another one: ours is gone."""
     backend = make_backend(cards=[H100])

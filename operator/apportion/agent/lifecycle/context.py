@@ -193,11 +193,10 @@ class AgentContext:
         )
 
     def left(self) -> frozenset[str]:
-        """Return the Partitions (UIDs) that nobody holds and that stay: their owner's claim has ended, and somebody looks at them, or programs use them."""
+        """Return the Partitions (UIDs) that claims have prepared and that nobody holds: their owner's claim has ended, and somebody looks at them."""
         uids = {device.partition for row in self.journal.claims() for device in row.devices}
         found = ((uid, self.desired.get(uid)) for uid in uids)
-        looked_at = (uid for uid, each in found if each is not None and each.spec.holder is None)
-        return frozenset(looked_at) | self.stuck
+        return frozenset(uid for uid, each in found if each is not None and each.spec.holder is None)
 
     def note(self, marked: set[str], name: str, *, holds: bool) -> None:
         """Have the slices show that a device is one of the `unsupported` ones, or a Partition of the `stuck` ones, or is none any more."""

@@ -173,6 +173,8 @@ class CardWorker:
         async with context.lock(self.card):
             # Read again under the lock: another agent may have continued meanwhile.
             now = context.journal.partition(row.uid)
+            # It was refused before by the former agent, whose clock nobody has.
+            refused = now is not None and now.step is Step.RELEASING and row.uid not in self._waits
             outcome = await release(context, now, await context.live(self.card)) if now is not None else None
         if outcome is None:
             context.note(context.stuck, row.uid, holds=False)
@@ -182,8 +184,9 @@ class CardWorker:
         if partition is not None:
             await report(context, partition, context.journal.partition(row.uid), outcome)
         if outcome.reason == "InUse":
+            context.note(context.stuck, row.uid, holds=False)
             return []  # An unprepare wakes this worker; the hardware reports nothing.
-        if self._waited(row.uid) >= context.timeouts.removal:
+        if refused or self._waited(row.uid) >= context.timeouts.removal:
             context.note(context.stuck, row.uid, holds=True)
         return [self._pause(row.uid)]
 

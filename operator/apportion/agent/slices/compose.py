@@ -5,7 +5,7 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -40,6 +40,7 @@ def compose(
     refused: frozenset[str] = frozenset(),
     *,
     left: frozenset[str] = frozenset(),
+    stuck: Collection[str] = (),
     marked: frozenset[str] = frozenset(),
     fabric: Mapping[str, str] = MappingProxyType({}),
     failing: Collection[str] = (),
@@ -50,7 +51,7 @@ def compose(
     """Put the inventory together.
 
     `rows` are partitions by the UID of their Partition, `held` claims that hold devices, `left` partitions (UIDs) that are in use and have no owner,
-    `refused` devices that the driver refuses, `marked` UUIDs
+    `stuck` those that are to go and that the driver does not remove, `refused` devices that the driver refuses, `marked` UUIDs
     with sticky errors. `fabric` says why cards have not joined theirs; `failing` are devices whose programs miss what was set up for them;
     `sharing`: how the node shares its GPUs, None: it does not; `strategies` are those of the shares that are in use, by card. `quarantine`: a
     card with a foreign partition is tainted as a whole.
@@ -92,8 +93,9 @@ def compose(
                 blocked.add(used.card)
         elif not used.admin:
             left |= {used.partition}
+    stays = {uid: row for uid, row in rows.items() if _lies_on(row, by_name.get(row.place.card))}
     # No allocation counts them; a layout's are counted above.
-    occupied += [row.place for uid, row in rows.items() if uid in left and not row.layout]
+    occupied += [row.place for uid, row in stays.items() if uid in {*left, *stuck} and not row.layout]
     # A card that is not well has its own taint on all its devices.
     sick = {
         row.device
@@ -117,6 +119,7 @@ def compose(
             fabric,
             shared,
             undescribed,
+            [row.device for uid, row in stays.items() if uid in stuck],
         ),
         untainted={
             name: claims
@@ -130,9 +133,14 @@ def compose(
 
 def _comes_back(row: PartitionRow, card: Card | None, live: tuple[LivePartition, ...]) -> bool:
     """Say whether a row is of a layout's partition of this card that is not there and is wanted."""
-    if not row.layout or row.step is Step.RELEASING or card is None or row.card_uuid not in {"", card.uuid}:
+    if not row.layout or row.step is Step.RELEASING or not _lies_on(row, card):
         return False
     return all(found.place != row.place for found in live)
+
+
+def _lies_on(row: PartitionRow, card: Card | None) -> bool:
+    """Say whether a row is of a partition of this card, not of a former one of its name."""
+    return card is not None and row.card_uuid in {"", card.uuid}
 
 
 def _shared(
@@ -176,6 +184,7 @@ def _taints(
     fabric: Mapping[str, str],
     shared: Mapping[str, SharedCard],
     undescribed: Collection[str],
+    stuck: Iterable[str],
 ) -> dict[str, tuple[Taint, ...]]:
     """Return what keeps claims off devices, by their names."""
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
@@ -194,6 +203,9 @@ def _taints(
     for card in (card for card in cards if card.name in shared):
         for part in partition_devices(card):
             taints[part.name] = (*taints[part.name], SHARED)
+    for device in stuck:
+        # A vNPU's copies have no place of their own: the others are free, and this one has the name of the object.
+        taints[device] = (*taints[device], held_for(""))
     for device, found in holders.items():
         holding = (held_for(claim, blocks=blocks) for claim, blocks in found[:MOST_HELD])
         taints[device] = (*taints[device], *holding)
