@@ -125,6 +125,25 @@ async def test_a_time_slice_that_is_refused_after_kubelet_gave_up_leaves_nothing
         await setups.set_up(replace(shared, uid="b"), 10.0)
 
 
+async def test_a_time_slice_that_was_not_asked_for_when_kubelet_gave_up_leaves_nothing(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """The compute mode before it is waited for; the driver would refuse the default of what was never set."""
+    gpu = make_gpus()
+    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend) as node:
+        (gpu.root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\necho Timeslice is not supported\nexit 1\n")
+        setups = setups_of(tmp_path, node)
+        sliced, shared = rows(node)
+        call: list[asyncio.Task[object]] = []
+        node.context.at = lambda step: call[0].cancel() if step == "sharing.intent" else None
+        call.append(asyncio.create_task(setups.set_up(sliced, 10.0)))
+        await asyncio.wait(call)
+        node.context.at = lambda _: None
+        await setups.end("a", GPU)
+        assert node.context.journal.sharing() == ()
+        await setups.set_up(replace(shared, uid="b"), 10.0)
+
+
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_UNKNOWN])
 async def test_defaults_that_a_card_refuses_are_set_when_it_takes_them(
     tmp_path: Path, make_gpus: Nodes, code: int

@@ -91,7 +91,7 @@ class Setups:
                 begun: list[SharedDevice] = []
                 try:
                     await self._steps.take(row, seconds, begun)
-                except ApportionError:
+                except (ApportionError, asyncio.CancelledError):
                     await self._narrow(row, begun)
                     raise
                 await asyncio.to_thread(self._write, replace(row, done=True))
