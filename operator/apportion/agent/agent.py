@@ -38,7 +38,7 @@ from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodeevents import NodeEvents
-from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.ownnode import OwnNode
 from apportion.agent.rows import ClaimRow
 from apportion.agent.servedrivers import drivers_to_serve, needs_a_start
 from apportion.agent.settings import AgentOptions
@@ -109,6 +109,7 @@ class Agent:
             sticky_errors=options.sticky_errors(),
             described=self._networks.offered.described,
             failing=lambda: self._setups.failing,
+            offered=lambda: self._node.offered,
         )
         self.publisher = Publisher(
             client,
@@ -119,8 +120,8 @@ class Agent:
             unknown=lambda: bool(hardware.unknown),
         )
         self.context.slices_changed = self.publisher.wake
-        self._labels = NodeLabels(client, options.node)
-        self._sharing = SharingPolicies(client, self._labels, self.publisher.wake)
+        self._node = OwnNode(client, options.node, self.publisher.wake)
+        self._sharing = SharingPolicies(client, self._node, self.publisher.wake)
         self.context.sharing = self._sharing.current
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
@@ -136,11 +137,11 @@ class Agent:
             self._claim_status,
             changed=self._wake_all,
             rediscover=self._rediscover,
-            misconfigured=found.misconfigured,
+            misconfigured=lambda: (*found.misconfigured(), *self._inventory.offered_twice()),
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
-        self._pause = DriverPause(self._labels, hardware, why=paused, interval=options.health_interval)
+        self._pause = DriverPause(self._node, hardware, why=paused, interval=options.health_interval)
         self._discovery = Discovery(options, self.context, found, self._pause)
         self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
@@ -149,8 +150,7 @@ class Agent:
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
-        self._kinds: Collection[str] = ()
-        """Of the cards that were there, awaited or silent when the agent started."""
+        self._kinds: Collection[str] = ()  # of the cards that were there, awaited or silent at the start
         self._served: Mapping[str, str] = {}  # driver by kind
         self._metrics = AgentMetrics(self.context, self._held_claims, self._inventory, self.unready)
         self._probes = Probes(options.health_port, ready=self.unready, registry=self._metrics.registry)
@@ -178,7 +178,7 @@ class Agent:
             stack.push_async_callback(self._probes.stop)
             await self._probes.start()
             async with self._tasks:
-                self._start(self._partitions.run(), self._slices.run(), self._labels.run())
+                self._start(self._partitions.run(), self._slices.run(), self._node.run())
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.ownnode import OwnNode
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES
 from apportion.errors import ApiError, NotReady
@@ -43,7 +43,7 @@ class DriverPause:
 
     def __init__(
         self,
-        labels: NodeLabels,
+        node: OwnNode,
         hardware: Hardware,
         *,
         why: str,
@@ -51,7 +51,7 @@ class DriverPause:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`why` is the pause that the agent began in, "" for none."""
-        self._labels = labels
+        self._node = node
         self._hardware = hardware
         self.why = why
         self._interval = interval
@@ -66,9 +66,9 @@ class DriverPause:
 
     async def look(self) -> None:
         """Look once; what is unknown changes nothing."""
-        if self._labels.current is None:
+        if self._node.labels is None:
             return
-        why = self.why = pause(self._labels.current)
+        why = self.why = pause(self._node.labels)
         if why and not self._released:
             self._released = await self._hardware.release(why)
         elif not why and self._released and await self._hardware.answers():

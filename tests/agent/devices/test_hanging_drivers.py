@@ -15,7 +15,7 @@ from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause
-from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.ownnode import OwnNode
 from apportion.agent.servedrivers import needs_a_start
 from apportion.agent.settings import AgentOptions
 from apportion.errors import NotReady
@@ -122,7 +122,7 @@ async def test_a_driver_that_hangs_later_is_waited_for_beside_everything_else(
 ) -> None:
     """The task that asks looks at the health of all cards, too. When the driver answers, the agent starts anew for it."""
     async with one_card(tmp_path, make_backend(cards=[H100])) as node:
-        pause = DriverPause(NodeLabels(node.api, "n"), node.context.hardware, why="", interval=1.0)
+        pause = DriverPause(OwnNode(node.api, "n"), node.context.hardware, why="", interval=1.0)
         options = AgentOptions("n", backend="ascend", host_root=tmp_path)
         discovery = Discovery(options, node.context, Found((), ("ascend",)), pause, patience=0.5)
         for _ in range(2):

@@ -16,7 +16,7 @@ from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.recoverclaims import recover_claims
-from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.ownnode import OwnNode
 from apportion.agent.settings import AgentOptions
 from apportion.cluster.client import Object
 from apportion.cluster.kinds import CLAIMS
@@ -87,7 +87,7 @@ async def test_a_claim_is_not_forgotten_because_its_card_is_not_there_yet(
             ]
             assert await preparer(tmp_path, node, "gpu-1").remove_orphans() == 0
             options = AgentOptions("n", cdi_dir=tmp_path / "cdi", plugins_dir=tmp_path / "p")
-            pause = DriverPause(NodeLabels(node.api, "n"), node.context.hardware, why="", interval=1.0)
+            pause = DriverPause(OwnNode(node.api, "n"), node.context.hardware, why="", interval=1.0)
             discovery = Discovery(options, node.context, Found((backend,)), pause)
             assert await discovery.later() == frozenset()
             gpus.fake.drop_rules()

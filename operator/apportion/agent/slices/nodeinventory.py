@@ -26,6 +26,8 @@ PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
 """On a whole card of which only partitions can be used: in MIG mode until a reset, or cut although it is published without profiles."""
 FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
 """On every device of a card with a foreign partition, with `--foreign quarantine`."""
+PLUGIN = Taint("apportion.dev/device-plugin", "NoSchedule")
+"""On every device of a kind of cards that a device plugin offers on the node as well."""
 SHARED = Taint(SHARED_KEY, "NoSchedule")
 """On what a shared card could be cut into: the claims that share it would not be all that use it."""
 REFUSED = Taint("apportion.dev/refused", "NoExecute")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from apportion.agent.nodelabels import NodeLabels
+from apportion.agent.ownnode import OwnNode
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.api.policy import NodeSharing
 from apportion.cluster.client import Client, Object
@@ -28,11 +28,11 @@ _log = structlog.get_logger()
 class SharingPolicies:
     """Follows all AllocationPolicies, and a Node's labels."""
 
-    def __init__(self, client: Client, labels: NodeLabels, changed: Callable[[], None]) -> None:
+    def __init__(self, client: Client, node: OwnNode, changed: Callable[[], None]) -> None:
         """`changed` is called when the node's sharing is another one."""
         self._changed = changed
-        self._labels = labels
-        labels.changed = self._decide
+        self._node = node
+        node.labels_changed = self._decide
         self._reflector = Reflector(client, POLICIES, self._observe_policy)
         self._policies: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
         """By UID: creation, name, entries as written."""
@@ -53,7 +53,7 @@ class SharingPolicies:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await self._reflector.synced.wait()
-                    await self._labels.synced.wait()
+                    await self._node.synced.wait()
             self._waited = True
         return self._sharing
 
@@ -85,6 +85,6 @@ class SharingPolicies:
                 except BrokenInput as error:
                     field = f"AllocationPolicy {name}: spec.sharing[{index}].{error.field}"
                     raise BrokenInput(error.reason, field=field) from None
-                if entry.node_selector.matches(self._labels.current or {}):
+                if entry.node_selector.matches(self._node.labels or {}):
                     return PublishedSharing(entry.strategy, entry.most_claims)
         return None

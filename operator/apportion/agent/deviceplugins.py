@@ -1,0 +1,45 @@
+"""Device plugins on the agent's node: both would give the same cards away, and neither knows whom the other has given one.
+
+In: extended resources that the Node offers, what is to be published. Out: taints on all devices of such cards, and what to tell people.
+Names are those of NVIDIA's k8s-device-plugin (resource names with `.shared` and `mig-`) and of Huawei's ascend-device-plugin.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from apportion.agent.devices.values import Card, CardKind
+from apportion.agent.slices.naming import partition_devices
+from apportion.agent.slices.nodeinventory import PLUGIN, NodeInventory
+
+_RESOURCES: Final[Mapping[str, re.Pattern[str]]] = {
+    CardKind.GPU: re.compile(r"nvidia\.com/(gpu|mig-.+)(\.shared)?"),
+    CardKind.NPU: re.compile(r"huawei\.com/(Ascend.+|npu)"),
+}
+
+
+def offered_twice(cards: Iterable[Card], resources: Iterable[str]) -> dict[str, list[str]]:
+    """Return the kinds of these cards that device plugins offer as well, each with the names of their resources."""
+    kinds = {card.kind for card in cards} & _RESOURCES.keys()
+    found = {kind: sorted(filter(_RESOURCES[kind].fullmatch, resources)) for kind in sorted(kinds)}
+    return {kind: names for kind, names in found.items() if names}
+
+
+def warnings(twice: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return what to tell people about kinds of cards that device plugins offer as well."""
+    return [
+        f"a device plugin offers {', '.join(names)} on this Node, where the agent publishes the same cards: until it is gone, all"
+        f" devices of kind {kind} have the taint {PLUGIN.key} and go to no claim (docs/from-device-plugins.md)"
+        for kind, names in twice.items()
+    ]
+
+
+def tainted(inventory: NodeInventory, kinds: Iterable[str]) -> NodeInventory:
+    """Return what is to be published with a taint on all devices of these kinds of cards."""
+    cards = [card for card in inventory.cards if card.kind in {*kinds}]
+    names = {card.name for card in cards}
+    devices = [part.name for card in cards for part in partition_devices(card)]
+    devices += [made.device for made in inventory.static if made.card in names]
+    own = {name: (*inventory.taints.get(name, ()), PLUGIN) for name in (*names, *devices)}
+    return replace(inventory, taints={**inventory.taints, **own}) if own else inventory
