@@ -103,6 +103,25 @@ async def test_a_layout_that_is_made_anew_takes_over_what_is_cut(*, used: bool) 
     assert not plan(world).unready
 
 
+async def test_a_layout_of_another_name_gets_the_places_of_one_that_is_gone() -> None:
+    """It was renamed. An object is named after its device: the former one's goes first, or both would be asked for by turns for ever."""
+    world = cut()
+    kind, raw = layout_of(world)
+    world.gone(kind, raw)
+    world.see(LAYOUTS, {"metadata": {"name": "m", "uid": "m", "generation": 1}, "spec": raw["spec"]})
+    server = Server(world)
+    async with server.client() as client:
+        acting = controller(world, client)
+        acting.reserve()
+        await acting.act()
+        assert server.of(PARTITIONS) == ["DELETE"]
+        former = next(raw for (kind, _, _), raw in world.seen.items() if kind == PARTITIONS)
+        world.gone(PARTITIONS, former)
+        acting.reserve()
+        await acting.act()
+    assert server.of(PARTITIONS) == ["DELETE", "POST"]
+
+
 async def test_what_a_layout_that_is_made_anew_has_no_place_for_is_deleted_once() -> None:
     """By one request, until a watch shows it."""
     world = cut()

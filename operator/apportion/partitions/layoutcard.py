@@ -102,6 +102,11 @@ def layout_card(
             passing = passes(map(card.device, used), snapshot)
             missing = []
     leaving = [] if used and only_idle else surplus
+    # An object is named after its device: another layout's, or what a claim has there, goes first.
+    taken_names = {p.spec.device for p in card.partitions} | {name + STATIC_SUFFIX for name in used}
+    free = [part for part in missing if part.device.name + STATIC_SUFFIX not in taken_names]
+    if len(free) < len(missing):
+        passing += passes(map(card.device, used), snapshot)
     return replace(
         found,
         devices=tuple(part.device.name for part in wanted),
@@ -110,7 +115,7 @@ def layout_card(
         reserved=(*map(dynamic, unusable), *(part.device.id for part in missing)),
         blocked=blocked,
         passing=tuple(passing),
-        missing=tuple(missing),
+        missing=tuple(free),
     )
 
 
