@@ -92,3 +92,21 @@ def test_what_had_no_room_is_made_when_a_node_opens() -> None:
     assert world.snapshot.partitions.keys() == {
         raw["metadata"]["uid"] for (kind, *_), raw in world.seen.items() if kind == PARTITIONS
     }
+
+
+PLUGIN = {"key": "apportion.dev/device-plugin", "effect": "NoSchedule"}
+
+
+def test_none_is_made_or_counts_on_a_card_with_a_taint() -> None:
+    """Nobody could have it: a device plugin offers the card as well, it is sick, or it has a partition by hand."""
+    world = two_cards()
+    world.policy(partitions={"warm": [{"profile": "1g.10gb", "count": 1}], "idleTimeout": "1m"})
+    wanted = DynamicPartitions(world.clock)
+    assert carry_out(world, wanted.actions(world.snapshot), dead="") == [("Create", "n1")]
+    world.card("n1", taints=[PLUGIN])
+    assert carry_out(world, wanted.actions(world.snapshot), dead="") == [("Create", "n2")]
+    assert wanted.actions(world.snapshot) == []
+    world = two_cards()
+    world.card("n1", taints=[PLUGIN])
+    wanted = DynamicPartitions(world.clock)
+    assert carry_out(world, wanted.actions(world.snapshot), dead="") == [("Create", "n2")]

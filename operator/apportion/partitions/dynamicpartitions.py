@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from apportion.api.contract import SHARED
+from apportion.api.contract import GUARD, SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cluster.indexes.deviceindex import card_of, device_of, first_of
 from apportion.cluster.publishedpartition import PublishedPartition
@@ -145,7 +145,8 @@ class DynamicPartitions:
             if uid not in idle:
                 continue
             leaving = _failed(partition) or uid in blocking
-            is_open = partition.spec.node_name in self._open
+            is_closed = _closed(snapshot.devices.device(device_of(partition)))
+            is_open = partition.spec.node_name in self._open and not is_closed
             self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving, is_open), snapshot)
             warm = partition.spec.origin == Origin.WARM and self._idle.is_warm(partition.spec.profile)
             if leaving and warm and uid not in blocking:
@@ -191,7 +192,7 @@ class DynamicPartitions:
         if any(p.spec.profile == profile for p in card.partitions if _failed(p)):
             return
         for name, part in sorted(card.published.items()):
-            if part.profile != profile or name in made or _shared(part.device):
+            if part.profile != profile or name in made or _closed(part.device):
                 continue
             free = snapshot.devices.partition(part.device.id) is None
             if free and card.fits({*there, *made, name}):
@@ -206,6 +207,11 @@ def _failed(partition: Partition) -> bool:
 def _shared(device: Device) -> bool:
     """Say whether the device is part of a card that serves several claims uncut."""
     return any(taint.key == SHARED for taint in device.taints)
+
+
+def _closed(device: Device | None) -> bool:
+    """Say whether a taint keeps claims off a published device; some may tolerate it, but what is kept warm is for all."""
+    return device is not None and any(taint.blocks and taint.key != GUARD for taint in device.taints)
 
 
 def _holder(device: DeviceId, snapshot: Snapshot) -> Claim | None:
