@@ -14,7 +14,7 @@ import pytest
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing.setups import Setups
-from apportion.errors import NotReady, Unsupported
+from apportion.errors import HardwareError, NotReady, Unsupported
 from testbed.eventually import eventually
 from testbed.fakes.systemd import REFUSED
 from tests.agent.lifecycle.onecard import OneCard, one_card
@@ -142,6 +142,23 @@ async def test_a_time_slice_that_was_not_asked_for_when_kubelet_gave_up_leaves_n
         await setups.end("a", GPU)
         assert node.context.journal.sharing() == ()
         await setups.set_up(replace(shared, uid="b"), 10.0)
+
+
+async def test_what_an_earlier_try_has_set_is_taken_back_after_one_that_failed_before_it(
+    tmp_path: Path, make_gpus: Nodes
+) -> None:
+    """The second try begins anew and has begun nothing; the claim's row is all that tells of the first."""
+    gpu = make_gpus()
+    async with systemd_on(gpu.root, gpu.fake), one_card(tmp_path, gpu.backend) as node:
+        setups = setups_of(tmp_path, node)
+        sliced, _ = rows(node)
+        await killed_at("sharing.time_slice", node, setups, sliced)
+        assert gpu.fake.shared(0) != DEFAULTS
+        gpu.fake.fail(COMPUTE_MODE, pynvml.NVML_ERROR_UNKNOWN, times=1)
+        with pytest.raises(HardwareError):
+            await setups.set_up(sliced, 10.0)
+        await setups.end("a", GPU)
+        assert gpu.fake.shared(0) == DEFAULTS
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_UNKNOWN])

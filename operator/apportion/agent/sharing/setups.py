@@ -91,8 +91,10 @@ class Setups:
                 begun: list[SharedDevice] = []
                 try:
                     await self._steps.take(row, seconds, begun)
-                except (ApportionError, asyncio.CancelledError):
-                    await self._narrow(row, begun)
+                except (ApportionError, asyncio.CancelledError) as error:
+                    # Of what an earlier try has begun something may be set; what is refused never was.
+                    tried = () if known is None or isinstance(error, Unsupported) else known.devices
+                    await self._narrow(row, [*begun, *tried])
                     raise
                 await asyncio.to_thread(self._write, replace(row, done=True))
                 self._context.at("sharing.done")
