@@ -109,7 +109,6 @@ class Agent:
             sticky_errors=options.sticky_errors(),
             described=self._networks.offered.described,
             failing=lambda: self._setups.failing,
-            offered=lambda: self._node.offered,
         )
         self.publisher = Publisher(
             client,
@@ -120,7 +119,7 @@ class Agent:
             unknown=lambda: bool(hardware.unknown),
         )
         self.context.slices_changed = self.publisher.wake
-        self._node = OwnNode(client, options.node, self.publisher.wake)
+        self._node = self.context.node = OwnNode(client, options.node, self.publisher.wake)
         self._sharing = SharingPolicies(client, self._node, self.publisher.wake)
         self.context.sharing = self._sharing.current
         node = f"spec.nodeName={options.node}"
@@ -137,7 +136,7 @@ class Agent:
             self._claim_status,
             changed=self._wake_all,
             rediscover=self._rediscover,
-            misconfigured=lambda: (*found.misconfigured(), *self._inventory.offered_twice()),
+            misconfigured=found.misconfigured,
             interval=options.health_interval,
             files_interval=options.files_interval,
         )

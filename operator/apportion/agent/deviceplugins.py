@@ -26,13 +26,16 @@ def offered_twice(cards: Iterable[Card], resources: Iterable[str]) -> dict[str, 
     return {kind: names for kind, names in found.items() if names}
 
 
-def warnings(twice: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return what to tell people about kinds of cards that device plugins offer as well."""
-    return [
-        f"a device plugin offers {', '.join(names)} on this Node, where the agent publishes the same cards: until it is gone, all"
-        f" devices of kind {kind} have the taint {PLUGIN.key} and go to no claim (docs/from-device-plugins.md)"
-        for kind, names in twice.items()
-    ]
+def told(cards: Iterable[Card], resources: Iterable[str]) -> str:
+    """Return what to tell people about those of these cards that device plugins offer as well; "" without any."""
+    twice = offered_twice(cards, resources)
+    if not twice:
+        return ""
+    names = ", ".join(name for found in twice.values() for name in found)
+    return (
+        f"device plugins offer {names} on this Node, where the agent publishes the same cards: until they are gone, no device of kind"
+        f" {', '.join(twice)} goes to a claim (taint {PLUGIN.key}) or is cut (docs/from-device-plugins.md)"
+    )
 
 
 def tainted(inventory: NodeInventory, kinds: Iterable[str]) -> NodeInventory:

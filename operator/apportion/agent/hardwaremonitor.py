@@ -12,6 +12,7 @@ from contextlib import suppress
 import structlog
 
 from apportion.agent.claimhealth import ClaimHealth
+from apportion.agent.deviceplugins import told
 from apportion.agent.devices.values import Edits, Health, LivePartition, PartitionPlace
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
@@ -149,7 +150,8 @@ class HardwareMonitor:
         """Write Events about drivers that are awaited, and about files that containers will miss."""
         hardware = self._context.hardware
         missing = await self._whole_edits(hardware.cards)
-        await self._events.warn("BrokenConfiguration", self._misconfigured())
+        plugins = told(hardware.cards.values(), self._context.offered)
+        await self._events.warn("BrokenConfiguration", (*self._misconfigured(), plugins))
         await self._events.warn("DriverMissing", hardware.unknown)
         await self._events.warn("DriverFilesMissing", [edits.warning for edits in missing.values()])
 

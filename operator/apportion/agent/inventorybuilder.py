@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from apportion.agent.deviceplugins import offered_twice, tainted, warnings
+from apportion.agent.deviceplugins import offered_twice, tainted
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Card, Health
 from apportion.agent.kubelet.health import DeviceHealth
@@ -32,19 +32,17 @@ class InventoryBuilder:
         sticky_errors: StickyErrors | None = None,
         described: Callable[[Card], Card] = lambda card: card,
         failing: Callable[[], Mapping[str, str]] = dict,
-        offered: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """`quarantine`: a card with a foreign partition is tainted as a whole; `sticky_errors` has partitions by UUID, too.
 
         `described` adds to a card what its backend does not know; `failing` says why what was set up for the programs of a device
-        does not work, by device; `offered` names the extended resources that device plugins offer on the node.
+        does not work, by device.
         """
         self._described = described
         self._quarantine = quarantine
         self._sticky_errors = sticky_errors or StickyErrors()
         self._marked: Mapping[str, str] = {}
         self._ask_failing = failing
-        self._offered = offered
         self.failing: Mapping[str, str] = {}
         """Why what was set up for the programs of a device does not work, as last asked."""
         self.off_fabric: Mapping[str, str] = {}
@@ -93,13 +91,11 @@ class InventoryBuilder:
     def _sick(self, rows: Mapping[str, PartitionRow]) -> Mapping[str, PartitionRow]:
         return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
 
-    def offered_twice(self) -> list[str]:
-        """Return what is to be told of cards that device plugins offer as well."""
-        return warnings(offered_twice(self._context.hardware.cards.values(), self._offered()))
-
     async def build(self) -> NodeInventory:
         """Return what is to be published now; waits until it is known which claims have lost their devices."""
         await self._held.looked.wait()
+        if self._context.node is not None:
+            await self._context.node.synced.wait()
         sharing = await self._context.sharing()
         # Journal and held claims are read at one moment, after all that is waited for.
         live, rows = await self._context.looked()
@@ -120,7 +116,7 @@ class InventoryBuilder:
             strategies=_strategies(self._context.journal.claims()),
             quarantine=self._quarantine,
         )
-        return tainted(made, offered_twice(made.cards, self._offered()))
+        return tainted(made, offered_twice(made.cards, self._context.offered))
 
 
 def _strategies(claims: Iterable[ClaimRow]) -> Mapping[str, SharingStrategy]:

@@ -18,6 +18,7 @@ from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.begun import BegunCuts
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions, is_deleting
+from apportion.agent.ownnode import OwnNode
 from apportion.agent.rows import ClaimRow, PartitionRow
 from apportion.agent.slices.shares import PublishedSharing
 from apportion.agent.wakeup import Wakeup
@@ -93,6 +94,7 @@ class AgentContext:
     """Called when slices may have to change."""
     warn: Callable[[str, Iterable[str]], Awaitable[None]] = _say_nothing
     """Writes Events on the Node: their reason, and a text for each."""
+    node: OwnNode | None = None
     sharing: Callable[[], Awaitable[PublishedSharing | None]] = _not_shared
     """Returns how the node shares its GPUs; None: not at all."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
@@ -185,6 +187,11 @@ class AgentContext:
             return not own, is_deleting(partition), uid not in rows and not partition.status.uuid
 
         return min(self.desired.of_device(device), key=order, default=None)
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The extended resources that device plugins offer on the node, as far as that is known."""
+        return self.node.offered if self.node is not None else frozenset()
 
     def users(self, uid: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""

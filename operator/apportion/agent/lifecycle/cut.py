@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import structlog
 
+from apportion.agent.deviceplugins import told
 from apportion.agent.devices.values import Card, LivePartition, PartitionPlace, Placement
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import is_deleting, layout_of
@@ -188,9 +189,13 @@ async def _intend(
     context: AgentContext, card: Card, meant: PartitionDevice, partition: Partition, live: Live
 ) -> PartitionRow:
     """Choose the place and write the row that says that we are about to use it. Raises NoRoom."""
+    if twice := told([card], context.offered):
+        raise NoRoom(twice)
     place = PartitionPlace(card.name, meant.profile.name, meant.placement or _free_id(context, card, live))
     found = live.get(place)
     if found is not None:
+        if context.is_anothers(partition.metadata.uid, found):
+            raise NoRoom(f"{place}: the partition of another object is there")
         # Not in our journal, so not ours: our Intent comes before the driver call.
         unseen = context.adopt_foreign and found.in_use is None
         why = "; it is not adopted: the agent sees no processes of the host (hostPID)" if unseen else ""
