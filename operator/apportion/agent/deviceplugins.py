@@ -26,7 +26,7 @@ def offered_twice(cards: Iterable[Card], resources: Iterable[str]) -> dict[str, 
     return {kind: names for kind, names in found.items() if names}
 
 
-def told(cards: Iterable[Card], resources: Iterable[str]) -> str:
+def plugin_message(cards: Iterable[Card], resources: Iterable[str]) -> str:
     """Return what to tell people about those of these cards that device plugins offer as well; "" without any."""
     twice = offered_twice(cards, resources)
     if not twice:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from apportion.agent.claimhealth import ClaimHealth
-from apportion.agent.deviceplugins import told
+from apportion.agent.deviceplugins import plugin_message
 from apportion.agent.devices.values import Edits, Health, LivePartition, PartitionPlace
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
@@ -150,7 +150,7 @@ class HardwareMonitor:
         """Write Events about drivers that are awaited, and about files that containers will miss."""
         hardware = self._context.hardware
         missing = await self._whole_edits(hardware.cards)
-        plugins = told(hardware.cards.values(), self._context.offered)
+        plugins = plugin_message(hardware.cards.values(), self._context.offered)
         await self._events.warn("BrokenConfiguration", (*self._misconfigured(), plugins))
         await self._events.warn("DriverMissing", hardware.unknown)
         await self._events.warn("DriverFilesMissing", [edits.warning for edits in missing.values()])

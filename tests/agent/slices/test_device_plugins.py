@@ -59,8 +59,8 @@ async def test_what_is_known_before_the_start_is_published_with_the_taint(make_n
 
 async def test_a_plugin_counts_as_gone_when_it_has_not_come_back_for_a_while(unanswered: Client) -> None:
     """Its pods run on while it is updated, or kubelet starts."""
-    clock, told = Clock(0.0), list[None]()
-    node = OwnNode(unanswered, "n", lambda: told.append(None), clock=clock)
+    clock, calls = Clock(0.0), list[None]()
+    node = OwnNode(unanswered, "n", lambda: calls.append(None), clock=clock)
 
     def see(capacity: str, allocatable: str) -> frozenset[str]:
         status = {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": allocatable}}
@@ -81,4 +81,4 @@ async def test_a_plugin_counts_as_gone_when_it_has_not_come_back_for_a_while(una
     assert see("0", "0") == {"nvidia.com/gpu"}
     clock.now += 1
     assert see("0", "0") == frozenset()
-    assert told == [None]
+    assert calls == [None]

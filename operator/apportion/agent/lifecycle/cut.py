@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import structlog
 
-from apportion.agent.deviceplugins import told
+from apportion.agent.deviceplugins import plugin_message
 from apportion.agent.devices.values import Card, LivePartition, PartitionPlace, Placement
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import is_deleting, layout_of
@@ -189,7 +189,7 @@ async def _intend(
     context: AgentContext, card: Card, meant: PartitionDevice, partition: Partition, live: Live
 ) -> PartitionRow:
     """Choose the place and write the row that says that we are about to use it. Raises NoRoom."""
-    if twice := told([card], context.offered):
+    if twice := plugin_message([card], context.offered):
         raise NoRoom(twice)
     place = PartitionPlace(card.name, meant.profile.name, meant.placement or _free_id(context, card, live))
     found = live.get(place)
