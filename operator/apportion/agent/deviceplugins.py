@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from apportion.agent.devices.values import Card, CardKind
-from apportion.agent.slices.naming import partition_devices
-from apportion.agent.slices.nodeinventory import PLUGIN, NodeInventory
+from apportion.agent.slices.nodeinventory import PLUGIN, NodeInventory, all_devices
 
 _RESOURCES: Final[Mapping[str, re.Pattern[str]]] = {
     CardKind.GPU: re.compile(r"nvidia\.com/(gpu|mig-.+)(\.shared)?"),
@@ -40,9 +39,8 @@ def plugin_message(cards: Iterable[Card], resources: Iterable[str]) -> str:
 
 def tainted(inventory: NodeInventory, kinds: Iterable[str]) -> NodeInventory:
     """Return what is to be published with a taint on all devices of these kinds of cards."""
-    cards = [card for card in inventory.cards if card.kind in {*kinds}]
-    names = {card.name for card in cards}
-    devices = [part.name for card in cards for part in partition_devices(card)]
-    devices += [made.device for made in inventory.static if made.card in names]
-    own = {name: (*inventory.taints.get(name, ()), PLUGIN) for name in (*names, *devices)}
+    twice = {*kinds}
+    cards = [card for card in inventory.cards if card.kind in twice]
+    devices = [device for card in cards for device in all_devices(card, inventory.static)]
+    own = {device: (*inventory.taints.get(device, ()), PLUGIN) for device in devices}
     return replace(inventory, taints={**inventory.taints, **own}) if own else inventory

@@ -48,11 +48,6 @@ class OwnNode:
         now = self._clock()
         return frozenset(name for name, until in self._until.items() if until > now)
 
-    async def plugins(self) -> frozenset[str]:
-        """Return the same once the Node was looked for."""
-        await self.synced.wait()
-        return self.offered
-
     async def run(self) -> None:
         """Follow it until cancelled."""
         await self._reflector.run()

@@ -22,6 +22,7 @@ from apportion.agent.slices.nodeinventory import (
     NodeInventory,
     SharedCard,
     StaticPartition,
+    all_devices,
     held_for,
     is_uid,
     off_fabric,
@@ -197,8 +198,7 @@ def _taints(
         if card.parts_only or (card.name in undescribed and not card.totals):
             taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for card in (card for card in cards if card.name in quarantined):
-        made = [part.device for part in static if part.card == card.name]
-        for device in (card.name, *made, *(part.name for part in partition_devices(card))):
+        for device in all_devices(card, static):
             taints[device] = (*taints[device], FOREIGN)
     for card in (card for card in cards if card.name in shared):
         for part in partition_devices(card):

@@ -4,10 +4,11 @@ In: nothing. Out: a frozen value that `pool.py` turns into slices; two equal inv
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from apportion.agent.devices.values import Card, Health, PartitionPlace, Placement
+from apportion.agent.slices.naming import partition_devices
 from apportion.agent.slices.shares import Held, PublishedSharing
 from apportion.api.contract import GUARD as GUARD_KEY
 from apportion.api.contract import HELD
@@ -68,6 +69,12 @@ class StaticPartition:
     placement: Placement | None
     uuid: str
     layout: str
+
+
+def all_devices(card: Card, static: Iterable[StaticPartition]) -> list[str]:
+    """Return the names of all devices of a card: the whole, what it can be cut into, and what layouts made of it."""
+    made = [part.device for part in static if part.card == card.name]
+    return [card.name, *made, *(part.name for part in partition_devices(card))]
 
 
 @dataclass(frozen=True, slots=True)

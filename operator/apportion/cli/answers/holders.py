@@ -148,8 +148,8 @@ def _still_prepared(snapshot: Snapshot, nodes: Collection[str] | None) -> Iterat
     for piece in snapshot.slices.values():
         if nodes is not None and (piece.availability.node or "") not in nodes:
             continue
-        for name, uid in held(piece):
-            device, claim = DeviceId(piece.pool.driver, piece.pool.name, name), snapshot.claims.get(uid)
+        for device, uid in held(piece):
+            claim = snapshot.claims.get(uid)
             yield Holder(
                 device,
                 snapshot.devices.card(device),

@@ -57,10 +57,8 @@ class PreparedIndex:
 
 def _of_slice(found: Slice | None) -> _Devices:
     reported: dict[str, frozenset[DeviceId]] = {}
-    for name, claim in held(found):
-        if found is not None:
-            device = DeviceId(found.pool.driver, found.pool.name, name)
-            reported[claim] = reported.get(claim, frozenset()) | {device}
+    for device, claim in held(found) if found is not None else ():
+        reported[claim] = reported.get(claim, frozenset()) | {device}
     return reported
 
 
@@ -68,15 +66,13 @@ def _of_partition(found: Partition | None) -> _Devices:
     return dict.fromkeys(found.status.prepared_by, frozenset({device_of(found)})) if found is not None else {}
 
 
-def held(found: Slice | None) -> Iterator[tuple[str, str]]:
-    """Yield the devices (by name) that are still prepared for a claim that has lost them, each with the UID of that claim."""
-    if found is None:
-        return
+def held(found: Slice) -> Iterator[tuple[DeviceId, str]]:
+    """Yield the devices that are still prepared for a claim that has lost them, each with the UID of that claim."""
     for device in found.devices:
         for taint in device.taints:
             if taint.key == HELD and taint.value:
-                yield device.name, taint.value
+                yield device.id, taint.value
     for entry in str(found.annotations.get(HELD, "")).split():
         name, _, claim = entry.partition("/")
         if claim:
-            yield name, claim
+            yield DeviceId(found.pool.driver, found.pool.name, name), claim
