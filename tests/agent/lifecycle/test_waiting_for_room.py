@@ -99,9 +99,7 @@ async def test_a_place_from_which_the_driver_removes_no_partition_is_offered_to_
         published: list[None] = []
         node.context.slices_changed = lambda: published.append(None)
         inventory = building(node)
-        leaving = node.partition("p0", origin="Warm")
-        await node.work()
-        node.delete(leaving)
+        await leaving_at_place(node)
         await passing(node, 600.0, lambda: bool(published))
         assert (await inventory.build()).occupied == (PLACE,)
         assert published == [None]
@@ -138,9 +136,7 @@ async def test_an_agent_that_starts_offers_no_place_that_the_driver_refused_the_
 ) -> None:
     """It has no clock of the former one: a claim that got the place meanwhile would wait for it."""
     async with one_card(tmp_path, make_backend(cards=[H100], faults=refusing(times=9_999))) as node:
-        leaving = node.partition("p0", origin="Warm")
-        await node.work()
-        node.delete(leaving)
+        await leaving_at_place(node)
         await passing(node, 4.0)
         assert (await building(node).build()).occupied == ()
         await passing(node, 2.0)
@@ -153,15 +149,20 @@ async def test_the_place_of_a_partition_that_a_claim_has_anew_is_counted_once(
 ) -> None:
     """Its allocation counts it; an administrator prepared it anew from the file by which it had been prepared before."""
     async with one_card(tmp_path, make_backend(cards=[H100], faults=refusing(times=9_999))) as node:
-        leaving = node.partition("p0", origin="Warm")
-        await node.work()
-        node.delete(leaving)
+        await leaving_at_place(node)
         await passing(node, 600.0, lambda: bool(node.context.stuck))
         card = node.context.hardware.cards["gpu-0"]
         device = ClaimDevice(DEVICE, card.name, "n", ("r0",), "cdi", partition="p0", card_uuid=card.uuid)
         node.context.journal.reserve(ClaimRow("a", GPU, "team", "a", ClaimStep.PREPARED, (device,)))
         await passing(node, 2.0)
         assert node.context.stuck == set()
+
+
+async def leaving_at_place(node: OneCard) -> None:
+    """Have a warm partition cut at PLACE, and its object deleted."""
+    leaving = node.partition("p0", origin="Warm")
+    await node.work()
+    node.delete(leaving)
 
 
 def building(node: OneCard) -> InventoryBuilder:

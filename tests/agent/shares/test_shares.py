@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from apportion.api.contract import HELD
 from testbed.eventually import eventually
 from tests.agent.places import H100, NPU
 from tests.agent.shares.sharednode import (
@@ -208,34 +207,6 @@ async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
         await node.unprepare(other)
         await eventually(node.devices, lambda devices: keys(devices["gpu-0"]) == [("guard", "NoSchedule")])
         assert (await node.devices())["gpu-0"]["capacity"]["memory"]["value"] == "81559Mi"
-
-
-async def test_each_of_many_claims_that_have_lost_their_shares_is_named(
-    make_node: MakeNode, namespace: str
-) -> None:
-    """For four of them a device has a taint; the slice names the others."""
-    async with make_node(cards=[H100]) as node, sharing(node, mostClaims=8), node.agent():
-        await shared(node)
-        claims = [await node.share(namespace, f"c{number}", "gpu-0", "5Gi") for number in range(6)]
-        assert await asyncio.gather(*map(node.prepared, claims)) == [""] * 6
-        for claim in claims:
-            await node.deallocate(claim)
-
-        async def named() -> list[str]:
-            (found,) = [
-                each
-                for each in await node.slices()
-                if any(row["name"] == "gpu-0" for row in each["spec"].get("devices") or ())
-            ]
-            (device,) = [row for row in found["spec"]["devices"] if row["name"] == "gpu-0"]
-            tainted = [taint["value"] for taint in device["taints"] if taint["key"] == HELD]
-            noted = (found["metadata"].get("annotations") or {}).get(HELD, "").split()
-            return sorted(tainted + [entry.removeprefix("gpu-0/") for entry in noted])
-
-        await eventually(named, lambda found: found == sorted(claim["metadata"]["uid"] for claim in claims))
-        for claim in claims[:-1]:
-            await node.unprepare(claim)
-        await eventually(named, lambda found: found == [claims[-1]["metadata"]["uid"]])
 
 
 async def test_a_gpu_with_partitions_of_others_is_not_shared_and_says_why(make_node: MakeNode) -> None:
