@@ -31,8 +31,14 @@ class Checker:
     `claims`, `pods`, `partitions` and `slices` are the current objects, by UID.
     """
 
-    def __init__(self, installation: Installation, *, stays: float = STAYS_SECONDS) -> None:
-        """`stays`: seconds that a rule over several objects is violated before that counts."""
+    def __init__(
+        self, installation: Installation, *, stays: float = STAYS_SECONDS, unled: float = 0.0
+    ) -> None:
+        """`stays`: seconds that a rule over several objects is violated before that counts.
+
+        `unled`: for how many seconds more a bound pod may have a claim that does not serve it, because no replica has the lease: a
+        scheduler with an old view binds to what was given back a moment ago (ADR 23), and the leader mends it.
+        """
         self.violations: dict[str, float] = {}
         """Each violation once, with the time (`time.time()`) at which it was seen first."""
         self.devices = Devices()
@@ -47,7 +53,7 @@ class Checker:
         self.on_allocation: Callable[[int], None] = lambda _: None
         """Called with `allocations` whenever it grows."""
         self._installation = installation
-        self._stays = stays
+        self._stays, self._unled = stays, unled
         self._suspects: dict[str, float] = {}
         self._reserved: dict[tuple[str, str], set[Use]] = {}
         """Devices by UIDs of pod and claim, as claims reserved them; also after both are gone."""
@@ -215,13 +221,15 @@ class Checker:
                 self._note(rules.overlapping(node, rows))
             # The watches may be behind the state files.
             await asyncio.sleep(_LOOK_SECONDS)
-            suspects = set(rules.misplaced(self.pods.values(), self.claims.values(), self.devices))
-            suspects |= set(self.given_others())
+            suspects = set(self.given_others())
             for node in hardware.keys() - self.unattended:
                 suspects |= set(rules.unexplained(node, hardware[node], self.partitions.values()))
+            allowed = dict.fromkeys(suspects, self._stays)
+            for text in rules.misplaced(self.pods.values(), self.claims.values(), self.devices):
+                allowed[text] = self._stays + self._unled
             now = time.time()
-            self._suspects = {text: self._suspects.get(text, now) for text in suspects}
-            self._note(text for text, since in self._suspects.items() if now - since > self._stays)
+            self._suspects = {text: self._suspects.get(text, now) for text in allowed}
+            self._note(text for text, since in self._suspects.items() if now - since > allowed[text])
 
     def _rows(self, node: str) -> list[Row]:
         try:

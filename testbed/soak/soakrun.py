@@ -33,6 +33,8 @@ EVICTING_MANIFESTS: Final = Path(__file__).parent / "manifests"
 _OPERATORS: Final = 2
 _STOP_SECONDS: Final = 1.5
 """How long containers take to end."""
+_LEASE_SECONDS: Final = 9
+"""How long nobody leads after a leader that was killed."""
 
 Show = Callable[[SoakResult], None]
 
@@ -77,13 +79,13 @@ class SoakRun:
                     workload.nodes(),
                     operators=_OPERATORS,
                     manifests=EVICTING_MANIFESTS,
-                    operator_options=("--lease-duration", "9"),
+                    operator_options=("--lease-duration", f"{_LEASE_SECONDS}"),
                     kubelet_options={"stop_seconds": _STOP_SECONDS},
                     proxies=proxies[:_OPERATORS],
                     agent_proxy=proxies[_OPERATORS],
                 )
             )
-            checker = await enter(Checker(installation))
+            checker = await enter(Checker(installation, unled=_LEASE_SECONDS))
             churn = Churn(cluster, _random(seed), preempting=self._administered)
             self._administration = Administration(cluster, installation, checker, churn, _random(seed + 2))
             disturbances = Disturbances(cluster, installation, checker, proxies, churn, _random(seed + 1))
