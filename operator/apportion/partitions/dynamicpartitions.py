@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from apportion.api.contract import GUARD, SHARED
+from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cluster.indexes.deviceindex import card_of, device_of, first_of
 from apportion.cluster.publishedpartition import PublishedPartition
@@ -22,6 +22,7 @@ from apportion.dra.device import Device, DeviceId
 from apportion.errors import BrokenInput
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
+from apportion.partitions.closeddevices import ClosedDevices
 from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
 from apportion.partitions.opennodes import OpenNodes
 from apportion.partitions.warmroom import WarmRoom
@@ -38,6 +39,7 @@ class DynamicPartitions:
         self._clock = clock
         self._idle = IdlePartitions(clock)
         self._open = OpenNodes()
+        self._closed = ClosedDevices()
         self._cursor = -1
         """How far the changes of cards were read."""
         self._due: dict[DeviceId, None] = {}
@@ -67,7 +69,7 @@ class DynamicPartitions:
         self._cursor, changed = snapshot.devices.changes.since(self._cursor)
         if changed is None:
             changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
-        cards = {*changed, *self._spoilt}
+        cards = {*changed, *self._spoilt, *self._closed.follow(snapshot)}
         cards.update(card_of(each) for name in opened | closed for each in snapshot.devices.on_node(name))
         cards |= {c for c, names in self._unfinished.items() if not any(name in ongoing for name in names)}
         if opened:
@@ -145,7 +147,8 @@ class DynamicPartitions:
             if uid not in idle:
                 continue
             leaving = _failed(partition) or uid in blocking
-            is_closed = _closed(snapshot.devices.device(device_of(partition)))
+            published = snapshot.devices.device(device_of(partition))
+            is_closed = published is not None and published in self._closed
             is_open = partition.spec.node_name in self._open and not is_closed
             self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving, is_open), snapshot)
             warm = partition.spec.origin == Origin.WARM and self._idle.is_warm(partition.spec.profile)
@@ -192,7 +195,7 @@ class DynamicPartitions:
         if any(p.spec.profile == profile for p in card.partitions if _failed(p)):
             return
         for name, part in sorted(card.published.items()):
-            if part.profile != profile or name in made or _closed(part.device):
+            if part.profile != profile or name in made or part.device in self._closed:
                 continue
             free = snapshot.devices.partition(part.device.id) is None
             if free and card.fits({*there, *made, name}):
@@ -207,11 +210,6 @@ def _failed(partition: Partition) -> bool:
 def _shared(device: Device) -> bool:
     """Say whether the device is part of a card that serves several claims uncut."""
     return any(taint.key == SHARED for taint in device.taints)
-
-
-def _closed(device: Device | None) -> bool:
-    """Say whether a taint keeps claims off a published device; some may tolerate it, but what is kept warm is for all."""
-    return device is not None and any(taint.blocks and taint.key != GUARD for taint in device.taints)
 
 
 def _holder(device: DeviceId, snapshot: Snapshot) -> Claim | None:
