@@ -62,7 +62,7 @@ class Snapshot:
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = self.node_epoch = 0
-        """Grow whenever a slice changed, and whenever a node changed, heartbeats aside."""
+        """Grow whenever a slice or a DeviceTaintRule changed, and whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self._store = store = ObjectStore()
@@ -213,6 +213,7 @@ class Snapshot:
                 self.retry_epoch += 1
             case kinds.TAINT_RULES:
                 self.state.put_taint_rule(new) if new is not None else self.state.drop_taint_rule(old.name)
+                self.slice_epoch += 1
                 self.retry_epoch += 1
             case kinds.PARTITIONS:
                 self.devices.put_partition(uid, old, new)
