@@ -17,7 +17,7 @@ from apportion import metrics
 from apportion.cluster.recorder import Recorder
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import ApiError, NotLeading, Unanswered
+from apportion.errors import ApiError, NotLeading, Unanswered, Unreachable
 from apportion.scheduling.demands.waiting import WaitingDemand
 from apportion.scheduling.preemption import events
 from apportion.scheduling.preemption.cooldown import Cooldown
@@ -27,7 +27,7 @@ from apportion.scheduling.preemption.reservation import Reservation
 
 _log = structlog.get_logger()
 SHOWN = 10.0
-"""Seconds within which the watch shows that a pod ends whose eviction was not answered, or that was to go for somebody else."""
+"""Seconds within which the watch shows that a pod ends whose eviction was not answered, or that was to go for somebody else; then others are chosen."""
 _LATE = 180.0
 """Seconds within which it shows the end of one that the server has evicted: a replica that hears nothing for longer leads no more."""
 
@@ -177,6 +177,9 @@ class Evictions:
                 for namespace in sorted({pod.namespace for pod in preemption.pods}):
                     await turns.enter_async_context(self._turns.setdefault(namespace, asyncio.Lock()))
                 await self._evict_all(preemption)
+        except Unreachable as error:
+            # What stays for that is asked once more, `SHOWN` seconds from now: an API server that starts anew would have used up all tries by then.
+            _log.info("preemption.unreached", claim=demand.claims[0].key, error=str(error))
         except (ApiError, NotLeading) as error:
             _log.info("preemption.stopped", claim=demand.claims[0].key, error=str(error))
             preemption.stopped = True
