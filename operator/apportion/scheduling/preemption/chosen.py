@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from apportion.allocator.decision import Decision
 from apportion.allocator.preemption.findgangvictims import GangVictims
 from apportion.allocator.preemption.victims import VictimSet
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.preemption.attempt import Attempt
@@ -30,6 +31,11 @@ class Chosen:
     """The quota that takes something back; empty: they go by priority."""
     borrowers: Mapping[str, str] = field(default_factory=dict)
     """By UID of the pods from whom it does: the quota that has borrowed."""
+
+    @property
+    def holds(self) -> dict[str, tuple[DeviceResult, ...]]:
+        """Return what the victims' claims (UIDs) have, which is free once these pods are gone."""
+        return {uid: results for each in self.victims.victims for uid, results in each.holds.items()}
 
     @property
     def decisions(self) -> tuple[Decision, ...]:

@@ -15,6 +15,7 @@ import structlog
 
 from apportion import metrics
 from apportion.cluster.recorder import Recorder
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, NotLeading, Unanswered, Unreachable
@@ -61,6 +62,8 @@ class Preemption:
     """The quota that takes back what is guaranteed; empty: the pods go by priority."""
     borrowers: Mapping[str, str]
     """By UID of the pods from whom it does: the quota that has borrowed."""
+    holds: Mapping[str, tuple[DeviceResult, ...]]
+    """What the claims of all these pods have, by UID: gone pods leave it to them until controller-manager takes it away."""
     tries: int = 1
     evicted: int = 0
     unanswered: tuple[Pod, ...] = ()
@@ -70,7 +73,7 @@ class Preemption:
     stopped: bool = False
     """An eviction was refused: other victims have to be found."""
     gone_since: float | None = None
-    """Since when all victims are gone."""
+    """Since when all victims are gone, and what they had is free."""
     granted: bool = False
     """The demand was given the devices; the watch has not shown it yet, or has shown that they were taken back."""
     given_up: bool = False
@@ -91,6 +94,14 @@ class Preemption:
         """Return how many pods were evicted, those included that end although the eviction was not answered; `pods`: as they are now, by UID."""
         found = [pods.get(pod.uid) for pod in self.unanswered]
         return self.evicted + sum(pod is None or pod.deleting for pod in found)
+
+    def is_held(self, claims: Mapping[str, Claim]) -> bool:
+        """Say whether a claim of the victims still has what it had; `claims`: as they are now, by UID."""
+        found = ((claims.get(uid), results) for uid, results in self.holds.items())
+        return any(
+            claim is not None and claim.allocation is not None and claim.allocation.results == results
+            for claim, results in found
+        )
 
     @contextmanager
     def lifted(self) -> Iterator[None]:

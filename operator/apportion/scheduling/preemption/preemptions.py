@@ -37,7 +37,7 @@ from apportion.scheduling.room.hostcapacity import HostCapacity
 
 _log = structlog.get_logger()
 _UNUSED = 60.0
-"""Seconds for which devices are kept once all victims are gone."""
+"""Seconds for which devices are kept once all victims are gone, and their claims have them no more."""
 _LONGEST = 3600.0
 """Seconds for which they are kept at most: a pod may take its time to end."""
 _TRIES = 3
@@ -203,6 +203,7 @@ class Preemptions:
             chosen.asked,
             chosen.quota,
             chosen.borrowers,
+            chosen.holds,
             tries=tries,
             evicted=evicted,
         )
@@ -243,7 +244,7 @@ class Preemptions:
             preemption.seeks = True
             self._searches.do_first(self._choose_others(preemption))
             return
-        if live:
+        if live or preemption.is_held(self._snapshot.claims):
             preemption.gone_since = None
         elif preemption.gone_since is None:
             preemption.gone_since = now
