@@ -251,7 +251,7 @@ class Cycle:
                 self._debouncer.wake()
 
             # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
-            contested = self._settle_overlaps() | self._writes.clearing
+            contested = self._settle_overlaps() | self._writes.clearing | self.preemptions.taken_back
             pods = yield from self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
             )

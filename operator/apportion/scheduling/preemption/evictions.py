@@ -95,13 +95,17 @@ class Preemption:
         found = [pods.get(pod.uid) for pod in self.unanswered]
         return self.evicted + sum(pod is None or pod.deleting for pod in found)
 
-    def is_held(self, claims: Mapping[str, Claim]) -> bool:
-        """Say whether a claim of the victims still has what it had; `claims`: as they are now, by UID."""
-        found = ((claims.get(uid), results) for uid, results in self.holds.items())
-        return any(
-            claim is not None and claim.allocation is not None and claim.allocation.results == results
-            for claim, results in found
-        )
+    def held(self, claims: Mapping[str, Claim]) -> Iterator[Claim]:
+        """Yield the claims of the victims that still have what they had; `claims`: as they are now, by UID."""
+        for uid, results in self.holds.items():
+            claim = claims.get(uid)
+            if claim is not None and claim.allocation is not None and claim.allocation.results == results:
+                yield claim
+
+    def taken_back(self, claims: Mapping[str, Claim]) -> Iterator[str]:
+        """Yield those of them (UIDs) whose pods go for this, and do not end by themselves."""
+        pods = {pod.uid for pod in self.pods if not self.stopped}
+        return (each.uid for each in self.held(claims) if any(user.uid in pods for user in each.reserved_for))
 
     @contextmanager
     def lifted(self) -> Iterator[None]:

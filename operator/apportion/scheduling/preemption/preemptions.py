@@ -10,7 +10,7 @@ eviction.
 """
 
 import math
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 import structlog
 
@@ -97,6 +97,12 @@ class Preemptions:
         return self._active.values()
 
     @property
+    def taken_back(self) -> frozenset[str]:
+        """The claims (UIDs) whose pods are evicted: no further pod starts with their devices."""
+        claims = self._snapshot.claims
+        return frozenset(uid for each in self.active for uid in each.taken_back(claims))
+
+    @property
     def go_on(self) -> bool:
         """Whether the next pass should begin at once, to go on with a search."""
         return self._searches.go_on or self._serving.go_on
@@ -132,7 +138,11 @@ class Preemptions:
                 namespace = preemptor.demand.claims[0].namespace
                 self._cooldown.served(namespace) if bound else self._rest(preemptor)
             for preemption in tuple(self._active.values()):
-                self._renew(preemption, waiting, taken)
+                # Its demands as they are now: they may have another key.
+                del self._active[preemption.preemptor.key]
+                preemption.renew(waiting, taken)
+                self._active[preemption.preemptor.key] = preemption
+                taken.update(member.key for member in preemption.preemptor.members)
                 left = [each for each in preemption.preemptor.members if each.key not in keys]
                 claims = [self._snapshot.claims.get(claim.uid) for each in left for claim in each.claims]
                 lost = any(claim and self._snapshot.allocation(claim) is None for claim in claims)
@@ -147,13 +157,6 @@ class Preemptions:
                     self._end_served(preemption)
             followed = (*(each.preemptor for each in self._active.values()), *self._granted.preemptors)
             self._snapshot.changes.bindings.follow(pod for each in followed for pod in each.demand.pods)
-
-    def _renew(self, preemption: Preemption, waiting: Mapping[str, WaitingDemand], taken: set[str]) -> None:
-        """Follow the demands of a preemption as they are now; `waiting`: by UID of each of their claims, `taken`: keys of all that are followed."""
-        del self._active[preemption.preemptor.key]
-        preemption.renew(waiting, taken)
-        self._active[preemption.preemptor.key] = preemption
-        taken.update(member.key for member in preemption.preemptor.members)
 
     def _serve_first(self, capacity: HostCapacity) -> Generator[None, None, None]:
         """Decide for those whose devices have become free."""
@@ -180,8 +183,7 @@ class Preemptions:
         """
         for preemption in tuple(self._active.values()):
             self._look_after(preemption, self._clock())
-        active = [each.preemptor for each in self._active.values()]
-        yield from self._searches.turn(demands, groups, active, longest)
+        yield from self._searches.turn(demands, groups, [each.preemptor for each in self.active], longest)
 
     def _in_progress(self) -> InProgress:
         """Return what is being done: who is about to get devices, and who goes for them."""
@@ -244,7 +246,7 @@ class Preemptions:
             preemption.seeks = True
             self._searches.do_first(self._choose_others(preemption))
             return
-        if live or preemption.is_held(self._snapshot.claims):
+        if live or any(preemption.held(self._snapshot.claims)):
             preemption.gone_since = None
         elif preemption.gone_since is None:
             preemption.gone_since = now

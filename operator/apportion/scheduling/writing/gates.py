@@ -64,7 +64,7 @@ class Gates:
     ) -> Generator[None, None, list[Pod]]:
         """Return pods whose gate can be removed, without those of which `ungating` says that it is being removed; yields after each few claims.
 
-        `contested` are the UIDs of claims whose devices overlap.
+        `contested` are the UIDs of claims whose devices overlap, or are about to be taken back.
         """
         yield from self._follow()
         snapshot = self._snapshot
