@@ -1,10 +1,11 @@
 """A pod that comes instead of an evicted one and names the same claim, as a Deployment's does at once: it does not start with what is being taken back."""
 
 from apportion.api.contract import GATE
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.cycle import Cycle
 from tests.observedcluster import ObservedCluster
-from tests.scheduling.evicting import SteeredEvictor, holds, waits
+from tests.scheduling.evicting import SteeredEvictor, holds, trial, waits
 from tests.scheduling.queued import fleet
 from tests.scheduling.test_refused_gates import Refusing, passes
 
@@ -66,3 +67,26 @@ async def test_it_starts_with_other_devices_while_others_end_still() -> None:
     await passes(world, cycle, 8.0)
     assert world.places() == {"low": "n2", "low-1": "n1"}
     assert gates(world, "instead") == []
+
+
+async def test_one_that_starts_all_the_same_goes_too(unanswered: Client) -> None:
+    """Its gate had gone before, and the evicted pod kept it off the node: a tenant could keep its devices by such pods, and take the right to evict from those that wait."""
+    made = trial(unanswered, 1, cooldown="10m")
+    world = made.world
+    holds(world, "low", 0)
+    kept_off = world.pod("beside", "low", spec={"priority": 0})
+    waits(world, "high", 1, priority=5)
+    await made.passes()
+    assert made.evicted == ["low"]
+    world.gone(PODS, world.seen[PODS, "team", "low"])
+    user = {"resource": "pods", "name": "beside", "uid": kept_off["metadata"]["uid"]}
+    world.pod("beside", "low", spec={"priority": 0, "nodeName": "n1"})
+    raw = world.seen[CLAIMS, "team", "low"]
+    world.see(CLAIMS, raw | {"status": raw["status"] | {"reservedFor": [user]}})
+    await made.passes(80)
+    assert made.evicted == ["low", "beside"]
+    assert ("high", "PreemptionInVain") not in world.warned
+    world.gone(PODS, world.seen[PODS, "team", "beside"])
+    world.gone(CLAIMS, world.seen[CLAIMS, "team", "low"])
+    await made.passes()
+    assert world.places() == {"high": "n1"}

@@ -102,6 +102,11 @@ class Preemption:
             if claim is not None and claim.allocation is not None and claim.allocation.results == results:
                 yield claim
 
+    def users(self, claims: Mapping[str, Claim]) -> Collection[str]:
+        """Return the pods (UIDs) that have to go: the victims, and who has reserved their claims since."""
+        since = [user.uid for claim in self.held(claims) for user in claim.reserved_for]
+        return dict.fromkeys([*(pod.uid for pod in (*self.pods, *self.awaited)), *since])
+
     def taken_back(self, claims: Mapping[str, Claim]) -> Iterator[str]:
         """Yield those of them (UIDs) whose pods go for this, and do not end by themselves."""
         pods = {pod.uid for pod in self.pods if not self.stopped}

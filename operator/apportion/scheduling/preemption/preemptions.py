@@ -239,7 +239,7 @@ class Preemptions:
         has = self._have_devices(preemption)
         if all(has):
             return  # it is being written
-        found = self._snapshot.pods_of(pod.uid for pod in (*preemption.pods, *preemption.awaited))
+        found = self._snapshot.pods_of(preemption.users(self._snapshot.claims))
         live = [pod for pod in found if not pod.finished]
         staying = [pod for pod in live if not pod.deleting and not self._evictions.was_evicted(pod.uid)]
         if (preemption.stopped or (staying and now - preemption.asked_until >= SHOWN)) and not any(has):
