@@ -62,7 +62,7 @@ class Snapshot:
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = self.node_epoch = 0
-        """Grow whenever a slice or a DeviceTaintRule changed, and whenever a node changed, heartbeats aside."""
+        """Grow whenever a slice, a DeviceTaintRule or a DeviceClass changed, and whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self._store = store = ObjectStore()
@@ -208,6 +208,7 @@ class Snapshot:
             case kinds.CLASSES | kinds.POLICIES:
                 if kind == kinds.CLASSES:
                     self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
+                    self.slice_epoch += 1
                 self._managed = None
                 self.partition_epoch += 1
                 self.retry_epoch += 1
