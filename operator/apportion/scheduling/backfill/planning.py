@@ -5,6 +5,7 @@ as its pods ask.
 """
 
 from collections import Counter
+from collections.abc import Generator
 from functools import partial
 
 from apportion.allocator.decision import Decision
@@ -146,6 +147,17 @@ def is_unsettled(found: ReservationPlan, snapshot: Snapshot) -> bool:
     return any(snapshot.state.view(node).incomplete is not None for node in found.nodes) or any(
         device is None or any(taint.key == HELD for taint in device.taints) for device in shown
     )
+
+
+def suits(found: ReservationPlan, head: Head, candidates: Candidates) -> Generator[None, None, bool]:
+    """Say whether the nodes of a plan suit its pods still: pods and volumes elsewhere may have made them unsuitable since. Yields between members."""
+    demands, capacity = members_of(head), candidates.capacity()
+    for place in found.places:
+        among = frozenset({place.decision.node})
+        if not candidates.possible(demands[place.member], capacity, among, holds_devices):
+            return False
+        yield
+    return True
 
 
 def awaited(found: ReservationPlan, snapshot: Snapshot) -> list[Pod]:

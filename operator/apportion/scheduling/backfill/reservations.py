@@ -19,7 +19,7 @@ from apportion.scheduling.backfill.attempts import Attempts, Lifted
 from apportion.scheduling.backfill.changednodes import ChangedNodes
 from apportion.scheduling.backfill.heads import Head, heads, key_of, members_of, queue_of, waited_enough
 from apportion.scheduling.backfill.nodeendings import NodeEndings
-from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, room
+from apportion.scheduling.backfill.planning import awaited, basis, circumstances, is_unsettled, room, suits
 from apportion.scheduling.backfill.reservation import Compared, Reservation, is_earlier, is_same
 from apportion.scheduling.backfill.reserveddevices import ReservedDevices
 from apportion.scheduling.candidates.admissible import Admissible
@@ -194,6 +194,8 @@ class Reservations(ReservedDevices):
                 self._put(known, found)
             is_compared = found is not None or only is not None
             known.compared = Compared(known.plan, end, own) if is_compared else None
+            if not (yield from suits(known.plan, asked, self._candidates)):
+                yield from self._plan_on_its_nodes(key, known)
             return []
         if found is None:
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
