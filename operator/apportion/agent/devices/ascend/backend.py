@@ -82,13 +82,15 @@ class AscendBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver.
 
-        A chip that does not answer costs no other chip anything: one that was found before stays, and a later discovery asks for it.
+        A chip that does not answer costs no other chip anything, and a later discovery asks for it. One that was found before stays, also when
+        its driver lists it no more: how it is, its health says.
         """
         self._looked = True
         chips, self._left_out = discover(self._session, self._root, self._calls, self._links, self._templates)
-        before = self._chips.values()
-        kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
-        self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}
+        found = {chip.card.uuid for chip in chips}
+        kept = [chip for chip in self._chips.values() if chip.card.uuid not in found]
+        # Of two of one name the one that is there counts.
+        self._chips = {chip.name: chip for chip in sorted((*kept, *chips), key=lambda chip: chip.phy)}
         return tuple(chip.card for chip in self._chips.values())
 
     def incomplete(self) -> bool:
