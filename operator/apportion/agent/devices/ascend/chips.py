@@ -98,7 +98,7 @@ def discover(
         topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
         for chip in found
     ]
-    groups = links.groups(nodes)
+    groups = links.groups(nodes, len(found) + len(left_out))
     for index, chip in enumerate(found):
         if chip.name in groups:
             attributes = {**chip.card.attributes, "hccsGroup": groups[chip.name]}

@@ -50,10 +50,10 @@ class Topology:
         self.late = False
         """Whether nobody had said of a pair of chips how it is connected when that was last asked."""
 
-    def groups(self, nodes: Sequence[Node]) -> Mapping[str, str]:
-        """Return the group of every chip that is connected to another one, by card name."""
+    def groups(self, nodes: Sequence[Node], count: int) -> Mapping[str, str]:
+        """Return the group of every chip that is connected to another one, by card name; `count`: how many chips there are, with those that do not answer."""
         asked = {
-            (one.address.name, other.address.name): partial(_linked, self._session, one, other, len(nodes))
+            (one.address.name, other.address.name): partial(_linked, self._session, one, other, count)
             for one, other in combinations(nodes, 2)
         }
         answers = self._calls.ask("links", asked)
