@@ -91,6 +91,16 @@ class RdmaHost:
         file = self._class("infiniband") / name / "ports" / str(port) / "state"
         file.write_text(f"{state}\n", encoding="ascii")
 
+    def train(self, name: str, rate: str, *, port: int = 1) -> None:
+        """Have a port's link come up with a rate: before, the kernel shows the least that there is."""
+        file = self._class("infiniband") / name / "ports" / str(port) / "rate"
+        file.write_text(f"{rate}\n", encoding="ascii")
+
+    def rename_interface(self, name: str, interface: str) -> None:
+        """Give the only interface of a device another name, as udev does."""
+        (folder,) = ((self._class("infiniband") / name).resolve().parents[1] / "net").iterdir()
+        folder.rename(folder.with_name(interface))
+
     def hide_interface(self, name: str) -> None:
         """Show no interface of a device, as while it is in another network namespace.
 

@@ -48,18 +48,18 @@ class RdmaBackend(UncutBackend):
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names; those that were known and are not there now stay (lost).
 
-        One that has another UUID now has that in its card from here on.
+        One that has another UUID now, or says something else of itself, has that in its card from here on.
         """
         there = self._there()
-        for uuid, device in self._new(there).items():
-            card = self._card(device, uuid)
-            before = self._cards.get(card.name)
-            self._cards[card.name] = replace(card, former_uuid=before.uuid) if before is not None else card
-        self._cards = _with_functions(self._cards)
+        new = [self._card(device, uuid) for uuid, device in self._new(there).items()]
+        self._cards = _with_functions(self._cards | {card.name: self._known(card) for card in new})
         return tuple(self._cards.values())
 
     def incomplete(self) -> bool:
-        """Say whether the kernel shows a device that was not there at the last discovery: its driver was loaded later."""
+        """Say whether the kernel shows a device that was not there at the last discovery, or that says something else by now.
+
+        A driver may be loaded later than the agent, an interface be named later than its driver is loaded, and a link come up later still.
+        """
         return bool(self._new(self._there()))
 
     def edits(self, card: str) -> Edits:
@@ -82,22 +82,33 @@ class RdmaBackend(UncutBackend):
             device = _found(card, there)
             if device is None or not device.ports:
                 found[card.name] = Health.LOST
-            elif not any(port.active for port in device.ports):
+            elif not _linked(device):
                 found[card.name] = Health.SICK
         return found
 
     def _new(self, there: Mapping[str, RdmaDevice]) -> dict[str, RdmaDevice]:
-        """Return the devices of which no card has the UUID.
+        """Return the devices of which no card has the UUID, and those of which the card says something else.
 
-        A name that the kernel has given to another device by now stays with the first until the agent starts anew.
+        A name that the kernel has given to another device by now stays with the first until the agent starts anew. A device without a link is
+        the one that it was, because it does not say its rate.
         """
         known = {card.uuid for card in self._cards.values()}
-        return {
-            uuid: device
-            for uuid, device in there.items()
-            if uuid not in known
-            and ((card := self._cards.get(_card_name(device))) is None or _found(card, there) is device)
-        }
+        found: dict[str, RdmaDevice] = {}
+        for uuid, device in there.items():
+            card = self._cards.get(_card_name(device))
+            if uuid in known:
+                said = card.attributes if card is not None and card.uuid == uuid else _attributes(device)
+                new = _linked(device) and said != _attributes(device)
+            else:
+                new = card is None or _found(card, there) is device
+            if new:
+                found[uuid] = device
+        return found
+
+    def _known(self, card: Card) -> Card:
+        """Return a card with the UUID that it had before."""
+        before = self._cards.get(card.name, card)
+        return replace(card, former_uuid=before.former_uuid if before.uuid == card.uuid else before.uuid)
 
     def _there(self) -> dict[str, RdmaDevice]:
         """Return the devices of the node now by UUID, in the order of their names."""
@@ -185,6 +196,10 @@ def _with_functions(cards: Mapping[str, Card]) -> dict[str, Card]:
         )
         for name, card in cards.items()
     }
+
+
+def _linked(device: RdmaDevice) -> bool:
+    return any(port.active for port in device.ports)
 
 
 def _attributes(device: RdmaDevice) -> dict[str, Scalar]:
