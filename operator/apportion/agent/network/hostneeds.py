@@ -11,7 +11,10 @@ from typing import Any, Final
 
 from apportion.agent.network.netlink import ask
 
-_UNICAST: Final = 1  # RTN_UNICAST, include/uapi/linux/rtnetlink.h
+# include/uapi/linux/rtnetlink.h
+_UNICAST: Final = 1
+_NODES_TABLES: Final = frozenset({254, 253})
+"""main and default, which the kernel asks about all packets (ip-rule(8)); a rail of several has its own default route in a table of its own."""
 
 
 def host_needs(namespace: Path, node_addresses: Collection[str]) -> dict[str, str]:
@@ -45,7 +48,8 @@ def _addressed(netlink: Any, node_addresses: Collection[str]) -> Iterator[tuple[
 def _default_routes(netlink: Any) -> Iterator[int]:
     for family in (socket.AF_INET, socket.AF_INET6):
         for raw in netlink.get_routes(family=family):
-            if raw["dst_len"] == 0 and raw["type"] == _UNICAST:
+            table = raw.get_attr("RTA_TABLE") or raw["table"]
+            if raw["dst_len"] == 0 and raw["type"] == _UNICAST and table in _NODES_TABLES:
                 hops = (hop["oif"] for hop in raw.get_attr("RTA_MULTIPATH") or ())
                 yield from (index for index in (raw.get_attr("RTA_OIF"), *hops) if index is not None)
 
