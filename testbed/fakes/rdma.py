@@ -115,9 +115,9 @@ class RdmaHost:
         (folder / "phys_port_name").write_text(f"{port}\n", encoding="ascii")
 
     @contextmanager
-    def hanging(self, name: str) -> Iterator[None]:
-        """Have who reads a device's firmware version wait until the block ends, as a file of /sys does for a firmware that hangs."""
-        file = self._class("infiniband") / name / "fw_ver"
+    def hanging(self, name: str, answer: str = "fw_ver") -> Iterator[None]:
+        """Have who reads a device's firmware version, or another of its files, wait until the block ends, as a file of /sys does for a firmware that hangs."""
+        file = self._class("infiniband") / name / answer
         file.unlink()
         os.mkfifo(file)
         opened = os.open(file, os.O_RDWR)

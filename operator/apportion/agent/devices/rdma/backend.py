@@ -5,14 +5,14 @@ are left out: a container gets nothing from them through a device file, and the 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
-from apportion.agent.devices.rdma.sysfs import RdmaDevice
+from apportion.agent.devices.rdma.sysfs import Port, RdmaDevice
 from apportion.agent.devices.uncut import UncutBackend
 from apportion.agent.devices.values import (
     VIRTUAL_FUNCTIONS,
@@ -27,6 +27,8 @@ from apportion.api.contract import VIRTUAL_FUNCTION
 from apportion.dra.device import Scalar
 from apportion.errors import Lost
 
+Read = Callable[[Path, str], RdmaDevice | None]
+"""Returns a device by the root of the host's file system and its name."""
 _LONGEST_TEXT = 64
 """Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
 
@@ -42,15 +44,15 @@ class RdmaBackend(UncutBackend):
         self._cards: dict[str, Card] = {}
 
     def present(self) -> bool:
-        """Say whether the node has RDMA devices."""
-        return bool(self._there())
+        """Say whether the node has RDMA devices; as `devices`, it does not return while one hangs."""
+        return bool(self._there(sysfs.read))
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names; those that were known and are not there now stay (lost).
 
         One that has another UUID now, or says something else of itself, has that in its card from here on.
         """
-        there = self._there()
+        there = self._there(sysfs.read)
         new = [self._card(device, uuid) for uuid, device in self._new(there).items()]
         self._cards = _with_functions(self._cards | {card.name: self._known(card) for card in new})
         return tuple(self._cards.values())
@@ -60,7 +62,7 @@ class RdmaBackend(UncutBackend):
 
         A driver may be loaded later than the agent, an interface be named later than its driver is loaded, and a link come up later still.
         """
-        return bool(self._new(self._there()))
+        return bool(self._new(self._there(sysfs.read)))
 
     def edits(self, card: str) -> Edits:
         """Return the device files of a NIC, found by its UUID: a reload of its driver gives names and numbers anew."""
@@ -80,9 +82,11 @@ class RdmaBackend(UncutBackend):
             if cards is not None and card.name not in cards:
                 continue
             device = _found(card, there)
-            if device is None or not device.ports:
+            # What is away is as it was written down.
+            ports = (device.ports or sysfs.ports(self._root, device.name)) if device is not None else ()
+            if not ports:
                 found[card.name] = Health.LOST
-            elif not _linked(device):
+            elif not _linked(ports):
                 found[card.name] = Health.SICK
         return found
 
@@ -98,7 +102,7 @@ class RdmaBackend(UncutBackend):
             card = self._cards.get(_card_name(device))
             if uuid in known:
                 said = card.attributes if card is not None and card.uuid == uuid else _attributes(device)
-                new = _linked(device) and said != _attributes(device)
+                new = _linked(device.ports) and said != _attributes(device)
             else:
                 new = card is None or _found(card, there) is device
             if new:
@@ -110,9 +114,9 @@ class RdmaBackend(UncutBackend):
         before = self._cards.get(card.name, card)
         return replace(card, former_uuid=before.former_uuid if before.uuid == card.uuid else before.uuid)
 
-    def _there(self) -> dict[str, RdmaDevice]:
-        """Return the devices of the node now by UUID, in the order of their names."""
-        found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
+    def _there(self, read: Read = sysfs.identity) -> dict[str, RdmaDevice]:
+        """Return the devices of the node now by UUID, in the order of their names; a device that hangs keeps who reads more than identities."""
+        found = [read(self._root, name) for name in sysfs.names(self._root)]
         there = self._with_those_away([device for device in found if device is not None])
         # Functions of one NIC may have its GUID. The NIC keeps it: it was there, and in use, before they were made.
         guids, nics = (
@@ -198,8 +202,8 @@ def _with_functions(cards: Mapping[str, Card]) -> dict[str, Card]:
     }
 
 
-def _linked(device: RdmaDevice) -> bool:
-    return any(port.active for port in device.ports)
+def _linked(ports: Iterable[Port]) -> bool:
+    return any(port.active for port in ports)
 
 
 def _attributes(device: RdmaDevice) -> dict[str, Scalar]:

@@ -6,7 +6,7 @@ sysfs-class-infiniband_verbs; a number that is not there is None, a text "".
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -72,8 +72,8 @@ def namespace_mode(root: Path) -> str:
     return {"Y": "shared", "N": "exclusive"}.get(mode, "")
 
 
-def read(root: Path, name: str) -> RdmaDevice | None:
-    """Describe a device; None when it is not there."""
+def identity(root: Path, name: str) -> RdmaDevice | None:
+    """Return which device this is, and its files; what the kernel has to ask its firmware or driver for is left out. None when it is not there."""
     folder = root / _CLASSES / "infiniband" / name
     if not (folder / "ports").is_dir():
         return None
@@ -82,12 +82,26 @@ def read(root: Path, name: str) -> RdmaDevice | None:
         name=name,
         pci_bus_id=_target(device) if _is_pci(_target(device)) else "",
         guid=_guid(folder),
+        model="",
+        firmware="",
+        ports=(),
+        interfaces=(),
+        physical=_target(device / "physfn"),
+        files=(*_files(root, "infiniband_verbs", name), *_files(root, "infiniband_mad", name, only="umad")),
+    )
+
+
+def read(root: Path, name: str) -> RdmaDevice | None:
+    """Describe a device; None when it is not there. It does not return for as long as the firmware or driver hangs."""
+    known, folder = identity(root, name), root / _CLASSES / "infiniband" / name
+    if known is None:
+        return None
+    return replace(
+        known,
         model=_text(folder / "hca_type"),
         firmware=_text(folder / "fw_ver"),
         ports=ports(root, name),
-        interfaces=_interfaces(device / "net"),
-        physical=_target(device / "physfn"),
-        files=(*_files(root, "infiniband_verbs", name), *_files(root, "infiniband_mad", name, only="umad")),
+        interfaces=_interfaces(folder / "device" / "net"),
     )
 
 
