@@ -215,7 +215,7 @@ class Hardware:
             for card in backend.fabric_cards()
         }
         answers = await self._walk(calls)
-        self._fabric = dict.fromkeys(calls, "Unknown") | self._fabric | answers
+        self._fabric = {card: answers.get(card, self._fabric.get(card, "Unknown")) for card in calls}
         return {card: why for card, why in self._fabric.items() if why and card in self.cards}
 
     async def release(self, why: str) -> bool:
