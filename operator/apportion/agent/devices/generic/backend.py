@@ -110,6 +110,11 @@ class GenericBackend(UncutBackend):
         said = facts(self._host, each.device, each.kind)
         bus = each.device.pci_bus_id
         takes = each.takes or {}
+        # What is gone may be somebody's: it takes what it took.
+        gone = [
+            card.takes for card in self._cards.values() if card.part_of == name and card.uuid not in there
+        ]
+        parts = [*gone, *(_taken(part) for part in there.values() if part.card == each.uuid)]
         own: dict[str, Scalar] = (
             {"parentUUID": each.card}
             if each.card
@@ -123,18 +128,18 @@ class GenericBackend(UncutBackend):
             location=pci.locate(bus, self._root) if bus else Location("", ""),
             attributes={**own, **said.attributes},
             capacity={**takes, **said.capacity},
-            totals={} if each.card else _totals(each.uuid, said.capacity, there),
+            totals=self._totals(said.capacity, parts) if parts else {},
             part_of=names[each.card] if each.card else "",
-            takes={PARTS: 1, **_counters(takes)} if each.card else {},
+            takes=_taken(each) if each.card else {},
         )
 
+    def _totals(self, capacity: CounterAmounts, parts: Collection[CounterAmounts]) -> CounterAmounts:
+        """Return what these parts of a card share; of an amount that cannot be read there is none to share."""
+        shared = {counter(name): capacity.get(name, 0) for part in self._kind.parts for name in part.takes}
+        wanted = {name for takes in parts for name in takes}
+        return {PARTS: len(parts), **{name: value for name, value in shared.items() if name in wanted}}
 
-def _totals(card: str, capacity: CounterAmounts, there: Mapping[str, Identified]) -> CounterAmounts:
-    """Return what the parts of a card share, nothing for a card without; of an amount that cannot be read there is none to share."""
-    parts = [each.takes or {} for each in there.values() if each.card == card]
-    shared = {name: capacity.get(name, 0) for takes in parts for name in takes}
-    return {PARTS: len(parts), **_counters(shared)} if parts else {}
 
-
-def _counters(amounts: CounterAmounts) -> CounterAmounts:
-    return {counter(name): value for name, value in amounts.items()}
+def _taken(part: Identified) -> CounterAmounts:
+    """Return what a part takes of its card's counters."""
+    return {PARTS: 1, **{counter(name): value for name, value in (part.takes or {}).items()}}
