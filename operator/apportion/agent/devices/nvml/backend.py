@@ -76,7 +76,7 @@ class NvmlBackend:
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._outdated = False
-        self.cliques = Cliques(self._session)
+        self.cliques = Cliques(self._session, self._calls)
         self._seen = LastSeen("nvml")
 
     def present(self) -> bool:

@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from ctypes import byref
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 import pynvml
 
+from apportion.agent.devices.cardcalls import CardCalls
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Released, Session
 from apportion.dra.device import Scalar
 from apportion.errors import HardwareError
@@ -55,8 +57,10 @@ def fabric(session: Session, gpu: Any, about: str) -> Fabric | None:
 class Cliques:
     """The cliques of the GPUs of one node."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, calls: CardCalls) -> None:
+        """`calls` ask GPUs, all at once."""
         self._session = session
+        self._calls = calls
         self._seen: dict[str, str] = {}
 
     @property
@@ -87,20 +91,23 @@ class Cliques:
     def common(self) -> str:
         """Ask for the clique of all GPUs that are in one; "": there is none, or they disagree.
 
-        A GPU that does not answer has no say. Raises NoSession or Released when none can be asked.
+        A GPU that does not answer, or not in time, has no say. Raises NoSession or Released when none can be asked.
         """
+        count = self._session.call("nvmlDeviceGetCount")
+        answers = self._calls.ask("clique", {index: partial(self._of, index) for index in range(count)})
         found: set[str] = set()
-        for index in range(self._session.call("nvmlDeviceGetCount")):
-            about = f"GPU {index}"
-            try:
-                gpu = self._session.call("nvmlDeviceGetHandleByIndex", index, about=about)
-                found.add(_clique(fabric(self._session, gpu, about)))
-            except (NoSession, Released):
-                raise
-            except HardwareError:
-                continue
+        for answer in answers.values():
+            if isinstance(answer, NoSession | Released):
+                raise answer
+            if isinstance(answer, str):
+                found.add(answer)
         found.discard("")
         return found.pop() if len(found) == 1 else ""
+
+    def _of(self, index: int) -> str:
+        about = f"GPU {index}"
+        gpu = self._session.call("nvmlDeviceGetHandleByIndex", index, about=about)
+        return _clique(fabric(self._session, gpu, about))
 
 
 def _clique(place: Fabric | None) -> str:
