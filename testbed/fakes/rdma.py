@@ -127,6 +127,11 @@ class RdmaHost:
             file.unlink()
             os.close(opened)
 
+    def let_go(self, name: str) -> None:
+        """Have a device's driver give it up, as one does whose firmware has died: it is plugged, and neither RDMA device nor interface is there."""
+        self.hide_interface(name)
+        (self._class("infiniband") / name).unlink()
+
     def remove(self, name: str) -> None:
         """Pull a device out."""
         link = self._class("infiniband") / name

@@ -95,7 +95,8 @@ class Moves:
         """Give the host the row's interface as it was before; returns what the host has no more, for people.
 
         That is the interface itself where it does not exist any more, or what of it the kernel refuses by now: addresses, routes and further
-        names at once, all else after some tries, because a driver may be starting anew. Raises NotReady also while nobody knows where it is.
+        names at once, all else after some tries, because a driver may be starting anew; so with one whose driver has given it up. Raises
+        NotReady also while nobody knows where it is.
         """
         yields = self._tries[row.key] >= _TRIES
         self._tries[row.key] += 1
@@ -138,6 +139,7 @@ class Moves:
             before.parent
             and (self._root / _PCI / before.parent).exists()
             and not any(_made_anew(before, each) for each in on_host)
+            and not (yields and self._given_up(before.parent))
         ):
             raise NotReady(f"interface {before.name} of {row.card} is neither in the pod nor on the host")
         else:
@@ -164,6 +166,11 @@ class Moves:
             if found is not None:
                 return index, found
         return 0, None
+
+    def _given_up(self, bus_id: str) -> bool:
+        """Say whether a NIC that is plugged has no RDMA device: its driver has let go of it, and of its interface, wherever that was."""
+        shown = (sysfs.identity(self._root, name) for name in sysfs.names(self._root))
+        return not self.moves_alone() and all(each is None or each.pci_bus_id != bus_id for each in shown)
 
     def on_host(self, row: NetworkRow) -> bool:
         """Say whether the row's interface is on the host, under whatever name."""
