@@ -40,10 +40,14 @@ class GenericBackend(UncutBackend):
         """Cards whose files say something else by now."""
         self.unnamed: tuple[str, ...] = ()
         """Devices that cannot be told from others, and why; as last seen. They are not published."""
+        self._nameless: tuple[str, ...] = ()
+        """Those of the last discovery that found all cards."""
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names in the kernel; those that were known and are not there now stay (lost)."""
         there = self._there()
+        if there.keys() >= {card.uuid for card in self._cards.values()}:
+            self._nameless = self.unnamed
         numbers: Counter[str] = Counter()
         names: dict[str, str] = {}
         for uuid, each in there.items():
@@ -77,8 +81,12 @@ class GenericBackend(UncutBackend):
         return replace(found, warning=f"{card}: {unread}" if unread else "")
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
-        """Return the devices that are gone (lost), or whose file, or their card's, does not say that they are well (sick)."""
+        """Return the devices that are gone (lost), or whose file, or their card's, does not say that they are well (sick).
+
+        While some device cannot be told from others that could before, one that is gone may be that (sick).
+        """
         there = self._there()
+        gone = Health.SICK if {*self.unnamed} - {*self._nameless} else Health.LOST
         names = {card.uuid: card.name for card in self._cards.values()}
         found: dict[str, Health] = {}
         for name, card in self._cards.items():
@@ -86,7 +94,7 @@ class GenericBackend(UncutBackend):
                 continue
             each = there.get(card.uuid)
             if each is None:
-                found[name] = Health.LOST
+                found[name] = gone
                 continue
             if not all(self._is_well(one) for one in (each, *(there[uuid] for uuid in (each.card,) if uuid))):
                 found[name] = Health.SICK
