@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import orjson
+
 from apportion.cel import Program, compile_selector
 from apportion.cel.check.checker import check
 from apportion.cel.evaluate.closures import Run
@@ -10,6 +12,18 @@ from apportion.cel.evaluate.precise import closure_of
 from apportion.cel.syntax.parse import parse
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
+from tests.shared import shared
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Return the rows of the recorded table that a scheduler must satisfy; of those that differ in upstream's feature gates alone, one."""
+    cases = orjson.loads(shared("conformance/cel.json").read_bytes())["cases"]
+    found: dict[bytes, dict[str, Any]] = {}
+    for row in cases:
+        if row["envType"] == "StoredExpressions":
+            same = {key: value for key, value in row.items() if key not in {"name", "features"}}
+            found.setdefault(orjson.dumps(same, option=orjson.OPT_SORT_KEYS), row)
+    return [*found.values()]
 
 
 def as_device(row: dict[str, Any]) -> Device:

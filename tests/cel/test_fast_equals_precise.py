@@ -128,7 +128,7 @@ def test_both_evaluators_agree_on_every_selector_and_device(text: str, device: D
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(expressions(), devices, devices)
 def test_a_program_gives_the_same_answer_to_devices_that_agree_on_what_it_reads(
     text: str, one: Device, other: Device

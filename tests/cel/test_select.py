@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from apportion.cli.select import select
 from tests.cel.devices import GPU
-from tests.shared import shared
+from tests.cel.evaluators import recorded
 
 DEVICES = [
     {"name": "gpu-0", "driver": "gpu.example.com", **{key: GPU[key] for key in ("attributes", "capacity")}},
@@ -121,8 +121,7 @@ def test_lines_are_answered_one_by_one_and_a_bad_line_does_not_stop_the_rest() -
 @pytest.mark.slow
 def test_the_conformance_cases_get_upstreams_answers() -> None:
     """The recorded cases, one a line."""
-    cases = orjson.loads(shared("conformance/cel.json").read_bytes())["cases"]
-    rows = [row for row in cases if row["envType"] == "StoredExpressions"]
+    rows = recorded()
     done = run("-f", "-", "--jsonl", stdin=b"\n".join(map(orjson.dumps, rows)))
     wrong = []
     for row, line in zip(rows, done.stdout.splitlines(), strict=True):

@@ -16,7 +16,7 @@ HAPPENS = ("nothing", "kill", "shut the target", "shut the source", "open all", 
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(
     happens=st.lists(st.sampled_from(HAPPENS), max_size=16),
     linger=st.integers(0, 3),

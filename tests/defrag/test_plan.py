@@ -25,7 +25,7 @@ from tests.defrag.defragoracle import is_reached
 from tests.defrag.defragworlds import World, drawn
 
 WORLDS = 200
-REPLAYED = 100
+REPLAYED = 40
 
 
 def holdings(state: State) -> object:

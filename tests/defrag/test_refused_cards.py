@@ -15,7 +15,7 @@ from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import SEVEN_ENGINES, claim, cluster, device_request, partitionable_slices
 from tests.steps import Steps
 
-WORLDS = 24
+WORLDS = 12
 
 
 def crowded(nodes: int, kinds: dict[str, int], left: float, seed: int = 1) -> tuple[State, list[Movable]]:

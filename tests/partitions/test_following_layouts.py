@@ -192,7 +192,7 @@ def is_unsettled(partition: Partition, devices: DeviceIndex) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(STEPS)
 def test_plans_that_follow_are_those_made_anew(happening: list[tuple[Any, ...]]) -> None:
     """Whatever came and went before, and while cards were looked at."""
