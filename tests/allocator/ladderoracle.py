@@ -14,6 +14,8 @@ from tests.allocator.publishednode import PublishedDevice, PublishedNode, Raw, R
 
 DeviceSet: TypeAlias = tuple[tuple[PublishedDevice, ...], ...]
 """Devices by request."""
+Values: TypeAlias = tuple[Any, ...]
+"""A device's value on each rung."""
 
 
 def device_sets(node: PublishedNode, requests: Sequence[Requested]) -> Iterator[DeviceSet]:
@@ -22,11 +24,12 @@ def device_sets(node: PublishedNode, requests: Sequence[Requested]) -> Iterator[
         list(combinations(devices, one.count))
         for one, devices in zip(requests, node.candidates(requests), strict=True)
     ]
+    sets = {id(device): {need[:2] for need in device.needs} for device in node.devices}
     for chosen in product(*per_request):
         every = [device for devices in chosen for device in devices]
-        consumed = Counter(need[:2] for device in every for need in {key[:2]: 0 for key in device.needs})
+        consumed = [sets[id(device)] for device in every]
         # Devices on different cards fit together because each of them does.
-        if max(consumed.values(), default=0) < 2 or node.fits(every):
+        if len(set().union(*consumed)) == sum(map(len, consumed)) or node.fits(every):
             yield chosen
 
 
@@ -35,18 +38,29 @@ class LadderRating:
 
     def __init__(self, ladder: Sequence[Raw], node: PublishedNode, requests: Sequence[Requested]) -> None:
         self.ladder = ladder
-        self._values = {
-            device.id: tuple(value_of(rung, device) for rung in ladder) for device in node.devices
-        }
+        values = {id(device): tuple(value_of(rung, device) for rung in ladder) for device in node.devices}
+        first: dict[Values, int] = {}
+        self._kinds = {key: first.setdefault(own, len(first)) for key, own in values.items()}
+        """By device the number of its values: all that a rating knows of it."""
+        self._values = [*first]
+        self._rated: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
+        """By the numbers of a set's devices."""
         self._free = [
-            [Counter(self._values[device.id][index] for device in devices) for index in range(len(ladder))]
+            [Counter(values[id(device)][index] for device in devices) for index in range(len(ladder))]
             for devices in node.candidates(requests)
         ]
         """By request and rung: number of free devices per attribute value."""
 
     def rate(self, chosen: DeviceSet) -> tuple[int, ...]:
         """Rate a set: worst level among the pairs, unevenness, sum of the levels, then the ranks of `fill`."""
-        per_request = [[self._values[device.id] for device in devices] for devices in chosen]
+        kinds = tuple([tuple([self._kinds[id(device)] for device in devices]) for devices in chosen])
+        found = self._rated.get(kinds)
+        if found is None:
+            found = self._rated[kinds] = self._rate([[self._values[kind] for kind in row] for row in kinds])
+        return found
+
+    def _rate(self, per_request: list[list[Values]]) -> tuple[int, ...]:
+        """Rate a set by the values of its devices."""
         every = [values for rows in per_request for values in rows]
         levels = [self.level(one, other) for one, other in combinations(every, 2)]
         uneven = 0

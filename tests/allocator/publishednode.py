@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import orjson
 import yaml
 
 from apportion.agent.devices.simulated.cards import make
@@ -68,43 +69,67 @@ class PublishedDevice:
     needs: Mapping[tuple[str, str, str], Fraction]
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is published of a node."""
+
+    slices: Sequence[Raw]
+    read: Sequence[Slice]
+    """The slices as values."""
+    devices: Sequence[PublishedDevice]
+    counters: Mapping[tuple[str, str, str], Fraction]
+
+    @classmethod
+    def of(cls, inventory: NodeInventory, node: str) -> Self:
+        """Return what is published of an inventory."""
+        slices: list[Raw] = [
+            {
+                "metadata": {
+                    "name": f"{node}-{pool.driver}-{content.key}",
+                    "uid": f"{node}-{pool.driver}-{content.key}",
+                },
+                "spec": {
+                    "driver": pool.driver,
+                    "nodeName": node,
+                    "pool": {"name": node, "generation": 1, "resourceSliceCount": len(pool.contents)},
+                    content.field: list(content.rows),
+                },
+            }
+            for pool in pools(inventory, DRIVERS)
+            for content in pool.contents
+        ]
+        devices = [
+            published_device(raw, published)
+            for published in slices
+            for raw in published["spec"].get("devices", ())
+        ]
+        counters = {
+            (published["spec"]["driver"], row["name"], name): quantity(entry["value"])
+            for published in slices
+            for row in published["spec"].get("sharedCounters", ())
+            for name, entry in row["counters"].items()
+        }
+        return cls(slices, [*map(Slice.from_json, slices)], devices, counters)
+
+
+@cache
+def _of_cards(cards: bytes, node: str) -> Published:
+    """Return what is published of a node with these cards, as JSON. To make that takes as long as to allocate some of its devices."""
+    simulation = Simulation.model_validate(orjson.loads(cards))
+    return Published.of(NodeInventory(cards=tuple(card for card, *_ in make(simulation, node))), node)
+
+
 class PublishedNode:
     """One node, its slices, and its devices in use."""
 
     def __init__(self, cards: Raw, name: str = "n1", *, inventory: NodeInventory | None = None) -> None:
         """`inventory`: what is published instead of the cards as they are."""
-        if inventory is None:
-            simulation = Simulation.model_validate(cards)
-            inventory = NodeInventory(cards=tuple(card for card, *_ in make(simulation, name)))
         self.name = name
-        self.slices: list[Raw] = []
-        for pool in pools(inventory, DRIVERS):
-            for content in pool.contents:
-                self.slices.append(
-                    {
-                        "metadata": {
-                            "name": f"{name}-{pool.driver}-{content.key}",
-                            "uid": f"{name}-{pool.driver}-{content.key}",
-                        },
-                        "spec": {
-                            "driver": pool.driver,
-                            "nodeName": name,
-                            "pool": {"name": name, "generation": 1, "resourceSliceCount": len(pool.contents)},
-                            content.field: list(content.rows),
-                        },
-                    }
-                )
-        self.devices = [
-            published_device(raw, published)
-            for published in self.slices
-            for raw in published["spec"].get("devices", ())
-        ]
-        self.counters = {
-            (published["spec"]["driver"], row["name"], name): quantity(entry["value"])
-            for published in self.slices
-            for row in published["spec"].get("sharedCounters", ())
-            for name, entry in row["counters"].items()
-        }
+        found = _of_cards(orjson.dumps(cards), name) if inventory is None else Published.of(inventory, name)
+        self.slices = found.slices
+        self.read = found.read
+        self.devices = found.devices
+        self.counters = dict(found.counters)
         self.held: list[DeviceId] = []
 
     def take(self, device: PublishedDevice) -> None:
@@ -163,8 +188,8 @@ def state_of(*nodes: PublishedNode) -> State:
         state.put_class(each)
     for node in nodes:
         state.put_node(node.name, {})
-        for raw in node.slices:
-            state.put_slice(Slice.from_json(raw))
+        for each in node.read:
+            state.put_slice(each)
         for index, device in enumerate(node.held):
             state.hold(f"{node.name}/{index}", [DeviceResult("r", device)])
     return state

@@ -79,7 +79,7 @@ def racks_of(answer: Answer, world: Nodes) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(nodes, st.integers(1, 6), st.integers(1, 2))
 def test_a_required_domain_takes_all_members_or_nobody_is_served(
     world: Nodes, members: int, count: int
@@ -101,7 +101,7 @@ def test_a_required_domain_takes_all_members_or_nobody_is_served(
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(nodes, st.integers(1, 8), st.integers(1, 2))
 def test_a_preferred_domain_is_shared_by_as_few_others_as_it_goes(
     world: Nodes, members: int, count: int
@@ -122,7 +122,7 @@ def test_a_preferred_domain_is_shared_by_as_few_others_as_it_goes(
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(nodes, st.integers(1, 8))
 def test_the_closest_label_that_has_a_domain_for_all_is_taken(world: Nodes, members: int) -> None:
     """A rack; else a block, and in it as few racks as it goes; else as few blocks as it goes."""
@@ -147,7 +147,7 @@ def test_the_closest_label_that_has_a_domain_for_all_is_taken(world: Nodes, memb
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(nodes, st.lists(st.integers(1, 3), min_size=2, max_size=4))
 def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes, counts: list[int]) -> None:
     """They are served together if brute force finds a place for each on the nodes of one domain."""
@@ -167,7 +167,7 @@ def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes,
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),
     st.integers(0, 4),

@@ -20,7 +20,7 @@ from tests.allocator.builders import GPU, claim, cluster, device, device_request
 from tests.allocator.gangvictimoracle import least_cost, part_suffices, suffice
 from tests.allocator.gangvictimworlds import GangWorld, drawn
 
-WORLDS = 250
+WORLDS = 100
 
 
 def found_in(world: GangWorld, tries: int = 100_000) -> GangVictims | None:

@@ -24,7 +24,7 @@ def _result(name: str) -> DeviceResult:
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(DEVICES), unique=True), st.lists(st.sampled_from(DEVICES), unique=True))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_without_a_key_that_keeps_nothing_from_others_every_answer_is_the_same(
     used: list[str], reserved: list[str]
 ) -> None:

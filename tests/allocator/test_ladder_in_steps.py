@@ -65,7 +65,7 @@ def test_what_was_found_before_a_change_is_not_believed_after_it(
 ) -> None:
     """The decision is that of a search of all nodes as they are then."""
     served = 0
-    for seed in range(12):
+    for seed in range(6):
         rng = random.Random(seed)  # noqa: S311
         nodes, state, demand, prefer = drawn(rng, requests, allowed, singled_out=singled_out)
         searched = 0
@@ -85,7 +85,7 @@ def test_what_was_found_before_a_change_is_not_believed_after_it(
         served += 1
         assert found is not None
         assert (found.node, found.allocations) == (expected.node, expected.allocations)
-    assert served > 4
+    assert served > 1
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_decision_finds_what_was_searched_beforehand(
     requests: list[Requested], allowed: int | None, *, singled_out: bool
 ) -> None:
     """One node in a step, and it searches none."""
-    for seed in range(4):
+    for seed in range(2):
         _, state, demand, prefer = drawn(random.Random(seed), requests, allowed, singled_out=singled_out)  # noqa: S311
         steps, more = catching_up(state, demand, TERMS, prefer=prefer), True
         while more:

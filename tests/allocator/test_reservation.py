@@ -151,7 +151,7 @@ def _plan(
 
 
 @given(worlds(), REQUESTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_devices_have_to_become_free(
     world: World, request: dict[str, object]
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_demand_is_planned_where_it_fits_first_else_where_the_fewest_devices_h
 
 
 @given(worlds(), REQUESTS, st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_planning_leaves_the_state_as_it_was(world: World, request: dict[str, object], count: int) -> None:
     """The same holders, and the same answers."""
     state, fresh = world.state(), world.state()
@@ -182,7 +182,7 @@ def test_planning_leaves_the_state_as_it_was(world: World, request: dict[str, ob
 
 
 @given(worlds(), REQUESTS, st.integers(2, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_members_of_a_group_are_planned_beside_each_other_and_all_fit_once_the_endings_have_come(
     world: World, request: dict[str, object], count: int
 ) -> None:
@@ -208,7 +208,7 @@ def test_members_of_a_group_are_planned_beside_each_other_and_all_fit_once_the_e
 
 
 @given(worlds(), st.integers(1, 3), st.integers(2, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_group_of_equal_members_is_planned_for_the_first_moment_at_which_all_fit(
     world: World, devices: int, count: int
 ) -> None:
@@ -253,7 +253,7 @@ def test_a_node_without_room_for_the_pods_is_left_out() -> None:
 
 
 @given(worlds(), REQUESTS, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_was_chosen_before_makes_no_other_plan(
     world: World, request: dict[str, object], data: st.DataObject
 ) -> None:

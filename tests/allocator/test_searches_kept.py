@@ -57,8 +57,15 @@ def tried_in_decision(state: State, demand: Demand, terms: Terms, prefer: dict[D
     return tried.count
 
 
-@pytest.mark.parametrize("strategy", Strategy)
-@pytest.mark.parametrize("single_out", [(), ("d9",)], ids=["few nodes", "excluded devices"])
+@pytest.mark.parametrize(
+    ("single_out", "strategy"),
+    [
+        ((), Strategy.FIRST_FIT),
+        ((), Strategy.PACK),
+        (("d9",), Strategy.LEAST_FRAGMENTATION),
+        (("d9",), Strategy.SPREAD),
+    ],
+)
 def test_a_decision_searches_no_node_once_more_on_which_a_selector_fails(
     single_out: tuple[str, ...], strategy: Strategy
 ) -> None:
@@ -69,8 +76,15 @@ def test_a_decision_searches_no_node_once_more_on_which_a_selector_fails(
     assert tried_in_decision(state, demand, Terms(strategy), {}) == 0
 
 
-@pytest.mark.parametrize("strategy", Strategy)
-@pytest.mark.parametrize("prefers", [True, False], ids=["preferred", "excluded"])
+@pytest.mark.parametrize(
+    ("prefers", "strategy"),
+    [
+        (True, Strategy.LEAST_FRAGMENTATION),
+        (True, Strategy.SPREAD),
+        (False, Strategy.FIRST_FIT),
+        (False, Strategy.PACK),
+    ],
+)
 def test_a_decision_searches_no_node_once_more_for_a_claim_with_all_devices_of_a_kind(
     prefers: bool,  # noqa: FBT001
     strategy: Strategy,

@@ -46,7 +46,7 @@ def test_errors_that_name_a_value_of_the_device_are_bounded() -> None:
 
 def test_a_selector_that_fails_on_all_devices_keeps_no_text_for_each() -> None:
     """Anybody may write such claims: a text for each device, node and claim was gigabytes."""
-    nodes, devices, texts = 10, 64, 16
+    nodes, devices, texts = 10, 64, 6
     names = tuple(f"n{number}" for number in range(nodes))
     state = cluster(
         *(device_slice(name, name, [identified(name, index) for index in range(devices)]) for name in names),

@@ -32,7 +32,7 @@ from tests.allocator.builders import (
 from tests.allocator.victimoracle import least_cost
 from tests.allocator.victimworlds import World, drawn
 
-WORLDS = 1000
+WORLDS = 300
 ENOUGH = 100_000
 """Questions: no search of a small world ends at its budget."""
 
@@ -43,7 +43,7 @@ def found_in(world: World, tries: int = ENOUGH) -> VictimSet | None:
 
 @pytest.mark.slow
 def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
-    """A thousand small clusters, judged by CP-SAT: priority, then pods, then lost time, and no more than may go; some are hopeless."""
+    """Three hundred small clusters, judged by CP-SAT: priority, then pods, then lost time, and no more than may go; some are hopeless."""
     needed = 0
     for seed in range(WORLDS):
         world = drawn(seed)
@@ -57,7 +57,7 @@ def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
 @pytest.mark.slow
 def test_the_demand_gets_its_devices_once_the_victims_are_gone_and_keeps_them_if_one_stays() -> None:
     """The decision holds without the victims, and no victim is one too many (Kueue 10131)."""
-    for seed in range(WORLDS, WORLDS + 200):
+    for seed in range(WORLDS, WORLDS + 80):
         world = drawn(seed)
         before = {node.node: world.state.view(node.node).holdings for node in world.nodes}
         found = found_in(world)
@@ -81,7 +81,7 @@ def test_the_demand_gets_its_devices_once_the_victims_are_gone_and_keeps_them_if
 def test_a_search_that_ends_at_its_budget_says_so_and_its_victims_serve_all_the_same() -> None:
     """With few questions some sets are not proven; none is better than the best."""
     unproven = 0
-    for seed in range(300):
+    for seed in range(100):
         world = drawn(seed)
         found, best = found_in(world, tries=12), found_in(world)
         if found is None:
@@ -209,7 +209,8 @@ def test_the_same_cluster_gives_the_same_victims() -> None:
         found = found_in(world, tries=40)
         return [each.key for each in found.victims] if found is not None else []
 
-    for seed in range(200):
+    # In 86 it shows in which order sets of equal cost are tried.
+    for seed in range(60, 120):
         assert chosen(seed) == chosen(seed), seed
 
 

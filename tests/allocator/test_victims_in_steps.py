@@ -19,7 +19,7 @@ from tests.allocator.hardsearches import distinct_claim
 from tests.allocator.test_search_slices import MOST_CALLS, hard_cluster
 from tests.steps import Steps
 
-WORLDS = 300
+WORLDS = 100
 Found: TypeAlias = VictimSet | GangVictims | None
 
 
