@@ -20,12 +20,16 @@ from typing import Any
 from testbed.realnode.syscalls import die_with_parent
 
 _READ = 1 << 16
+_LATE = ("pyroute2", "typer._adapters", "importlib.readers")
+"""What an agent imports when it first needs it: in each child that would take longer than all else until it serves."""
 Run = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
     """Serve requests until stdin ends."""
     run: Run = importlib.import_module(sys.argv[1]).run
+    for module in _LATE:
+        importlib.import_module(module)
     if threading.active_count() != 1:
         raise RuntimeError("a process with threads must not fork agents")
     # A collection in a child would copy the pages that it shares with this process.

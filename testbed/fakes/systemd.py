@@ -60,6 +60,7 @@ class Unit:
         self.starts = 0
         self.lock = threading.Lock()
         self.wanted = True
+        self._seen: psutil.Process | None = None
 
     def start(self) -> None:
         """Run the programs that start it."""
@@ -95,6 +96,18 @@ class Unit:
                 if process.environ().get(_TAG) == self.name and process.status() != psutil.STATUS_ZOMBIE:
                     yield process
 
+    def _runs(self) -> bool:
+        """Say whether anything runs of it; what was seen to run is asked first, because to find it takes a look at every process of the machine."""
+        with suppress(psutil.Error):
+            if (
+                self._seen is not None
+                and self._seen.is_running()
+                and self._seen.status() != psutil.STATUS_ZOMBIE
+            ):
+                return True
+        self._seen = next(self.processes(), None)
+        return self._seen is not None
+
     def stop(self) -> None:
         """End its processes; they are gone when this returns."""
         self.wanted = False
@@ -108,12 +121,7 @@ class Unit:
 
     def supervise(self) -> None:
         """Start it anew when it has ended by itself."""
-        if (
-            self.name.endswith(".service")
-            and self.wanted
-            and self.state == "active"
-            and not any(self.processes())
-        ):
+        if self.name.endswith(".service") and self.wanted and self.state == "active" and not self._runs():
             self.state, self.sub = "activating", "auto-restart"
         if self.sub == "auto-restart" and self.properties.get("Restart") == "always":
             time.sleep(self.properties.get("RestartUSec", 0) / 1e6)
