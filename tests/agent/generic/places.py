@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,11 @@ Backends = Callable[..., GenericBackend]
 
 def described() -> dict[str, Any]:
     """Return the component's only kind of device, as it is written."""
+    return deepcopy(_described())
+
+
+@cache
+def _described() -> dict[str, Any]:
     (kind,) = yaml.safe_load(CONFIGURATION.read_text(encoding="utf-8"))["devices"]
     return dict(kind)
 
