@@ -1,4 +1,4 @@
-"""One forked agent: the command line `apportion agent ...` with faults injected. The only chaos module that imports the product.
+"""One forked agent: the command line `apportion agent ...` with faults injected, or another command. The only chaos module that imports the product.
 
 In: a request of the fork server. Out: nothing; the process is the agent until it ends. The faults are patched in from outside:
 `kill_at` ends the process at a named step, `lose` leaves out one kind of journal write (a run must then fail).
@@ -26,11 +26,14 @@ _TIMEOUTS: Final = Timeouts(room=60.0, idle=60.0, first_retry=0.05, last_retry=0
 
 
 def run(request: Mapping[str, Any]) -> None:
-    """Run the agent that a request describes: `arguments` of `apportion agent`, `environment`, `options`, `kill_at`, `lose`."""
+    """Run the agent that a request describes: `arguments` of `apportion agent`, `environment`, `options`, `kill_at`, `lose`.
+
+    `command`: what is run in place of `agent`; to it the last three mean nothing.
+    """
     os.environ.update(request["environment"])
     _leave_out(request.get("lose", ""))
     _set_options(request.get("options", {}), request.get("kill_at", ""))
-    sys.argv = ["apportion", "agent", *request["arguments"]]
+    sys.argv = ["apportion", request.get("command", "agent"), *request["arguments"]]
     main()
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 from testbed.fakes import compile as compiler
 from testbed.fakes.statefile.layout import Rule
+from testbed.fakes.statefile.locked import changing
 
 _STATEFILE = Path(__file__).parent / "statefile"
 _FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER, _HANG = 1, 2, 3, 4, 5
@@ -64,12 +65,8 @@ class FakeDriver(Generic[S]):
     @contextmanager
     def changing(self) -> Iterator[S]:
         """Yield the state under its lock and write it back; all processes see the changes at once."""
-        with self.path.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            state = self.layout.from_buffer_copy(file.read())
+        with changing(self.path, self.layout) as state:
             yield state
-            # In place, because processes have mapped the file.
-            os.pwrite(file.fileno(), bytes(state), 0)
 
     def read(self) -> S:
         """Return a copy of the state."""

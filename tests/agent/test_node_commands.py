@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from typer.testing import CliRunner
 from apportion import __main__ as program
 from apportion.agent.devices.stickyerrors import StickyErrors
 from testbed.api import Json
+from testbed.chaos.agentpool import AgentPool
 from testbed.eventually import eventually
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
@@ -25,6 +23,24 @@ from tests.agent.places import GPU, H100
 from tests.agent.simulatednode import MakeNode, holder
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
+
+
+async def _apart(pool: AgentPool, said: Path, environment: Mapping[str, str], words: Sequence[str]) -> str:
+    """Run `apportion node ...` in a process of its own; returns what it says."""
+    code = await pool.start(command="node", arguments=words, environment=environment, log=said).exited
+    text = _taken(said)
+    assert code == 0, text
+    return text
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _taken(file: Path) -> str:
+    text = file.read_text()
+    file.unlink()
+    return text
 
 
 class Shell:
@@ -58,12 +74,9 @@ class Shell:
         assert "Traceback" not in done.output
         return done.stdout if words[-1] == "json" else done.output
 
-    async def apart(self, *words: str) -> None:
+    async def apart(self, pool: AgentPool, *words: str) -> None:
         """Run it in a process of its own, as beside a running agent."""
-        command = [sys.executable, "-m", "apportion", "node", *words]
-        environment = os.environ | self.environment | {"PYTHONPATH": "operator"}
-        done = await asyncio.create_subprocess_exec(*command, env=environment)
-        assert await done.wait() == 0
+        await _apart(pool, self.folder / "said", self.environment, words)
 
     def json(self, *words: str) -> Json:
         """Run with `-o json`; returns the answer."""
@@ -209,51 +222,48 @@ def test_what_is_not_there_is_reported_without_a_trace(shell: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_on_nvidias_library(tmp_path: Path) -> None:
+async def test_the_same_on_nvidias_library(agent_pool: AgentPool, tmp_path: Path) -> None:
     """Found below the host's root, as in the agent's container; MIG mode goes on and off with the partition."""
     fake = FakeNvml.create(tmp_path / "nvml", ["H100-80GB"])
     root = lay_out(fake, tmp_path / "root")
+    boot = _boot()
     claim = Shell(tmp_path).claim("gpu-0-mig-3g40gb-9-4")
-    environment = os.environ | fake.environment | {
-        "PYTHONPATH": "operator",
+    environment = fake.environment | {
         "NODE_NAME": "node-a",
         "HOST_ROOT": str(root),
         "PLUGINS_DIR": str(tmp_path / "p"),
         "CDI_DIR": str(tmp_path / "cdi"),
         "STATE_DIR": str(tmp_path / "state"),
-    }  # fmt: skip
+    }
 
-    def run(*words: str) -> Json:
-        done = subprocess.run(
-            [sys.executable, "-m", "apportion", "node", *words, "-o", "json"],
-            env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        found: Json = json.loads(done.stdout)
+    async def run(*words: str) -> Json:
+        said = await _apart(agent_pool, tmp_path / "said", environment, (*words, "-o", "json"))
+        # The program's log is before its answer.
+        found: Json = json.loads(said[said.index("{\n") :])
         return found
 
-    (card,) = run("discover")["cards"]
+    (card,) = (await run("discover"))["cards"]
     assert card["attributes"]["driverVersion"] == "570.86.15"
     assert "no libcuda.so.1" in card["warning"]
-    run("prepare", "--claim-file", str(claim))
+    await run("prepare", "--claim-file", str(claim))
     (live,) = fake.instances()
     assert (live.profile, live.start) == ("3g.40gb", 4)
-    assert run("partitions")["partitions"][0]["uuid"] == live.compute[0].uuid
-    run("unprepare", "--claim-file", str(claim))
+    assert (await run("partitions"))["partitions"][0]["uuid"] == live.compute[0].uuid
+    await run("unprepare", "--claim-file", str(claim))
     assert (fake.instances(), fake.mode(0)) == ((), (False, False))
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     StickyErrors(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
-    assert run("discover")["cards"][0]["health"] == "Sick"
-    assert run("recover", "gpu-0") == {
+    assert (await run("discover"))["cards"][0]["health"] == "Sick"
+    assert await run("recover", "gpu-0") == {
         "card": "gpu-0",
         "uuid": card["uuid"],
         "marked": True,
         "reason": "XID 62",
     }
-    assert run("discover")["cards"][0]["health"] == "Healthy"
+    assert (await run("discover"))["cards"][0]["health"] == "Healthy"
 
 
 async def test_a_running_agent_respects_what_was_prepared_by_hand(
-    make_node: MakeNode, namespace: str
+    make_node: MakeNode, agent_pool: AgentPool, namespace: str
 ) -> None:
     """It taints the device, removes nothing, refuses others; after unprepare everything is free."""
     async with make_node(cards=[H100]) as node, node.agent(files_interval=0.1):
@@ -264,7 +274,7 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
         def keys(devices: dict[str, Json]) -> list[str]:
             return [taint["key"] for taint in devices.get(DEVICE, {}).get("taints", ())]
 
-        await shell.apart("prepare", "--claim-file", str(file))
+        await shell.apart(agent_pool, "prepare", "--claim-file", str(file))
         await eventually(node.devices, lambda found: "apportion.dev/held" in keys(found))
         other = await node.claim(namespace, "other", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(other))
@@ -272,12 +282,14 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
         assert "is held by ResourceClaim team/mine" in said
         assert len(node.hardware()) == 1
         assert len(node.cdi()) == 1
-        await shell.apart("unprepare", "--claim-file", str(file))
+        await shell.apart(agent_pool, "unprepare", "--claim-file", str(file))
         await node.phase(DEVICE, "Ready")
         assert await node.prepared(other) == ""
 
 
-async def test_a_running_agent_leaves_a_claim_alone_that_is_half_done_by_hand(make_node: MakeNode) -> None:
+async def test_a_running_agent_leaves_a_claim_alone_that_is_half_done_by_hand(
+    make_node: MakeNode, agent_pool: AgentPool
+) -> None:
     """Its workers see a partition that no object wants; the journal says whose it is before it is cut."""
     second = DEVICE.replace("gpu-0", "gpu-1")
     async with (
@@ -285,7 +297,9 @@ async def test_a_running_agent_leaves_a_claim_alone_that_is_half_done_by_hand(ma
         node.agent(),
     ):
         shell = Shell(node.folder, node.name)
-        work = asyncio.create_task(shell.apart("prepare", "--claim-file", str(shell.claim(DEVICE, second))))
+        work = asyncio.create_task(
+            shell.apart(agent_pool, "prepare", "--claim-file", str(shell.claim(DEVICE, second)))
+        )
         sick: list[str] = []
         while not work.done():
             # Every change makes every worker look at its card.

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from testbed.fakes.statefile.layout import Fields, Header, words
 
+VARIABLE = "APPORTION_FAKE_NVML"
+"""Environment variable that names the state file."""
 MAGIC = 0x4C4D564E
 LAYOUT = 7
 GPUS = 16

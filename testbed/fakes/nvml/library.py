@@ -52,8 +52,8 @@ class GpuInstance:
 class FakeNvml(FakeDriver[layout.State]):
     """One fake node's driver: a state file, shared by every process that has `environment`."""
 
+    variable = layout.VARIABLE
     layout = layout.State
-    variable = "APPORTION_FAKE_NVML"
     sources = Path(__file__).parent
     soname = "libnvidia-ml.so.1"
 

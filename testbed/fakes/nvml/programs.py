@@ -8,11 +8,8 @@ from pathlib import Path
 
 _FOLDER = "usr/lib/x86_64-linux-gnu"
 _HERE = Path(__file__).parents[3]
-PROGRAMS = {
-    "nvidia-smi": ("testbed.fakes.nvml.smi", ""),
-    "nvidia-cuda-mps-control": ("testbed.fakes.mps", " -SE"),
-}
-"""Modules, and options of their interpreters: the second starts often, and needs nothing that is installed."""
+PROGRAMS = {"nvidia-smi": "testbed.fakes.nvml.smi", "nvidia-cuda-mps-control": "testbed.fakes.mps"}
+"""Modules; they start often, and need nothing that is installed."""
 
 
 def install(root: Path, version: str = "570.86.15", *, programs: tuple[str, ...] = tuple(PROGRAMS)) -> None:
@@ -25,11 +22,10 @@ def install(root: Path, version: str = "570.86.15", *, programs: tuple[str, ...]
         (libraries / f"{name}.so.1").symlink_to(f"{name}.so.{version}")
     (root / "usr/bin").mkdir(parents=True, exist_ok=True)
     for name in programs:
-        module, options = PROGRAMS[name]
         path = root / "usr/bin" / name
         path.write_text(
-            f"#!{sys.executable}{options}\nimport sys\nsys.path.insert(0, {str(_HERE)!r})\n"
-            f"from {module} import main\nsys.exit(main())\n",
+            f"#!{sys.executable} -SE\nimport sys\nsys.path.insert(0, {str(_HERE)!r})\n"
+            f"from {PROGRAMS[name]} import main\nsys.exit(main())\n",
             encoding="utf-8",
         )
         path.chmod(0o755)

@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.nvml import layout
+from testbed.fakes.statefile.locked import changing
 
 REFUSES = "APPORTION_FAKE_SMI_REFUSES"
 """Where this is set, its text is printed and nothing is set."""
@@ -26,7 +27,7 @@ def main() -> int:
     if REFUSES in os.environ:
         print(os.environ[REFUSES])
         return 3
-    with FakeNvml(Path(os.environ[FakeNvml.variable])).changing() as state:
+    with changing(Path(os.environ[layout.VARIABLE]), layout.State) as state:
         for gpu in state.gpu[: state.gpus]:
             if gpu.uuid.decode() == found.gpu and not gpu.gone:
                 gpu.time_slice = found.set_timeslice
