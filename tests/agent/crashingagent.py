@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.agent.agent import run_agent
+from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.settings import AgentOptions
 from testbed.fakes.virtualfunctions import FILE, FakeFunctions
 
@@ -56,7 +57,9 @@ def _options(raw: Mapping[str, Any], step: str) -> AgentOptions:
 
     if raw.get("host_root") and (Path(raw["host_root"]) / FILE).exists():
         FakeFunctions(Path(raw["host_root"]) / FILE).install()
-    return AgentOptions(**{key: Path(value) if key in PATHS else value for key, value in raw.items()}, at=at)
+    made = {key: Path(value) if key in PATHS else value for key, value in raw.items()}
+    made["timeouts"] = Timeouts(**made.get("timeouts", {}))
+    return AgentOptions(**made, at=at)
 
 
 async def _run(given: AgentOptions) -> None:

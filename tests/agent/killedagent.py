@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
@@ -20,9 +20,10 @@ T = TypeVar("T")
 class KilledAgent:
     """An agent process that dies at a step, and the one that is started after it."""
 
-    def __init__(self, node: SimulatedNode, step: str) -> None:
+    def __init__(self, node: SimulatedNode, step: str, options: Mapping[str, Any]) -> None:
         self._node = node
         self._step = step
+        self._options = dict(options)
         self._process: AgentProcess | None = None
         self._pid = 0
         self.deaths = 0
@@ -44,7 +45,7 @@ class KilledAgent:
         assert self._node.forks is not None, "the node was made without `make_node`"
         pool = await self._node.forks.pool()
         self._process = pool.start(
-            options={name: value for name, value in values.items() if value is not None},
+            options={name: value for name, value in values.items() if value is not None} | self._options,
             kill_at=self._step if self.deaths == 0 else "never",
             environment=dict(os.environ),
             log=self._node.folder / "agent.log",
@@ -90,9 +91,9 @@ class KilledAgent:
 
 
 @asynccontextmanager
-async def killed_agent(node: SimulatedNode, step: str) -> AsyncIterator[KilledAgent]:
-    """Run an agent that dies at a step."""
-    agent = KilledAgent(node, step)
+async def killed_agent(node: SimulatedNode, step: str, **options: Any) -> AsyncIterator[KilledAgent]:
+    """Run an agent that dies at a step; with options that are not the node's, as numbers and texts."""
+    agent = KilledAgent(node, step, options)
     await agent.start()
     try:
         yield agent

@@ -171,7 +171,7 @@ async def test_a_driver_that_refuses_without_a_reason_fails_the_partition(faked:
     """After some patience, with the driver's words, and without a trace in the journal."""
     async with faked("910B4") as (node, fake):
         fake.fail("dcmi_create_vdevice", -8005, times=-1)
-        async with killed_agent(node, "never") as agent:
+        async with killed_agent(node, "never", timeouts={"room": 2}) as agent:
             await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             failed = await agent.insist(lambda: node.phase(DEVICE, "Failed", within=50))
             row = next(one for one in failed["status"]["conditions"] if one["reason"] == "Refused")

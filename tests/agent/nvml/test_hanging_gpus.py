@@ -27,7 +27,7 @@ async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
     other = "gpu-1-mig-3g40gb-9-4"
     async with (
         faked("H100-80GB", "H100-80GB", "H100-80GB") as (node, fake),
-        killed_agent(node, "never") as agent,
+        killed_agent(node, "never", prepare_timeout=5) as agent,
     ):
         await eventually(node.devices, bool)
         fake.hang("*", card=0)
@@ -45,14 +45,13 @@ async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
         assert await eventually(unhealthy, lambda found: len(found) == 2) == {"gpu-0", "gpu-2"}
         claim = await node.claim(namespace, "part", other)
         await node.partition(other, "3g.40gb", holder=holder(claim))
-        answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
-        assert answer[claim["metadata"]["uid"]].error == ""
+        await agent.insist(lambda: eventually(lambda: node.prepared(claim), lambda error: error == ""))
         stuck = await node.claim(namespace, "stuck", "gpu-0")
         answer = await agent.insist(lambda: eventually(lambda: node.prepare(stuck), bool))
         assert "has not answered" in answer[stuck["metadata"]["uid"]].error
         fake.drop_rules()
         assert await eventually(unhealthy, lambda found: len(found) == 1) == {"gpu-2"}
-        assert await node.prepared(stuck) == ""
+        await eventually(lambda: node.prepared(stuck), lambda error: error == "")
 
 
 async def hanging(node_with: Nodes) -> tuple[Node, Hardware]:
