@@ -55,7 +55,7 @@ async def test_a_run_with_one_journal_write_removed_fails(
     cluster: ControlPlane, write: str, kind: str
 ) -> None:
     """The invariants detect a real defect: without that write the product leaks or gives a device away twice."""
-    result = await ChaosRun(cluster, RunOptions(kills=60, seed=7, lose=write, patience=2)).run()
+    result = await ChaosRun(cluster, RunOptions(kills=60, seed=7, nodes=1, lose=write, patience=2)).run()
     assert kind in {violation.kind for violation in result.violations}
     assert not result.good
     assert f"{kind}=0" not in result.line()
