@@ -17,7 +17,7 @@ from testbed.example import Example
 from testbed.realnode.images import IMAGE
 from testbed.realnode.node import RealNode
 
-_LOOK_SECONDS = 0.01
+_LOOK_SECONDS = 0.03
 _PATIENCE_SECONDS = 60.0
 MANAGED: Final = {"apportion.dev/managed": "true"}
 
