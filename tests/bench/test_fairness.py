@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_tenants_of_a_cohort_share_a_cluster_evenly_and_a_guarantee_is_there_when_it_is_asked_for() -> None:
-    """One small draw: Jain's index stays above 0.95, which it does not without quotas; the late one waits for less time than pods live."""
+    """One small draw: Jain's index stays above 0.95, which it does not without quotas; the late one waits for less time than pods live, and without quotas for longer. Two runs differ by a few devices."""
     data = shared("data/openb")
     done = bench(
         "bench.fairness",
@@ -21,17 +21,17 @@ def test_tenants_of_a_cohort_share_a_cluster_evenly_and_a_guarantee_is_there_whe
         "--seed",
         "1",
         "--nodes",
-        "48",
+        "24",
         "--passes",
-        "60",
+        "48",
         "--most-reserved",
         "0",
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["jain"] >= found["jainLeast"] >= 0.95 > found["jainWithout"]
-    assert found["latePasses"] <= LIFETIME
-    assert abs(found["allocated"] - found["allocatedWithout"]) < 1
+    assert found["latePasses"] <= LIFETIME < found["latePassesWithout"]
+    assert abs(found["allocated"] - found["allocatedWithout"]) < 2
 
 
 def test_a_folder_without_the_data_is_refused() -> None:
