@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def ran(
     return done.stdout
 
 
+@cache
 def script(shell: str) -> str:
     return ran(["apportion", "--show-completion", shell])
 

@@ -10,7 +10,9 @@ from tests.cli.worlds import Cluster
 from tests.observedcluster import GPU, request
 
 ROUNDS = list(range(200))
-NESTED = f'{ROUNDS}.all(a, {ROUNDS}.all(b, a*b + device.attributes["{GPU}"].ix >= 0))'
+LONG = f'"{"x" * 400}"'
+COSTLY = f'{ROUNDS}.all(each, !{LONG}.contains({LONG.replace("x", "y")}) && device.attributes["{GPU}"].ix >= each - 200)'
+"""Some 1,600 units in each of its rounds, on each device, which a look for a text spends in no time."""
 
 
 def fleet() -> Cluster:
@@ -30,7 +32,7 @@ def fleet() -> Cluster:
 def test_the_reason_is_that_of_the_operators_event(tmp_path: Path) -> None:
     """It was `Fits` after an evaluation on each device, which takes hours in a large cluster, for one claim of the page's queue."""
     cluster = fleet()
-    cluster.wait_for("c", request("gpu", expression=NESTED))
+    cluster.wait_for("c", request("gpu", expression=COSTLY))
     words = ["why", "pod", "team/c", "--world", str(cluster.write(tmp_path / "w"))]
     found = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
     assert found.exit_code == 1, found.output

@@ -1,4 +1,4 @@
-"""A snapshot answers as the operator does: for 1,000 random claims `fit` decides offline as a live cycle decides when they come."""
+"""A snapshot answers as the operator does: for 400 random claims `fit` decides offline as a live cycle decides when they come."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from tests.clients import unanswered
 
 __all__ = ["unanswered"]
 
-CLAIMS = 1000
+CLAIMS = 400
 IN_ONE_CLUSTER = 20
 """Claims that come one after the other; what is served stays until one was refused, then two end."""
 WAITING = 2

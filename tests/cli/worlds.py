@@ -1,10 +1,11 @@
 """Clusters as the commands read them from files, drawn or written down."""
 
-import copy
 import json
 import random
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from apportion.cli.world.holds import Holds
 from apportion.cli.world.objects import kind_of
@@ -59,7 +60,7 @@ class Cluster(ObservedCluster):
         for raw in self.objects.values():
             kind = kind_of(raw)
             assert kind is not None
-            made.see(kind, copy.deepcopy(raw))
+            made.see(kind, orjson.loads(orjson.dumps(raw)))
         return made
 
     def write(self, path: Path, version: str = "1.37") -> Path:
