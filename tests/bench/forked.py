@@ -1,4 +1,4 @@
-"""A module of bench/ as a program; what a fork server runs (`testbed.chaos.forkserver`) that has all of bench/ imported.
+"""A module of bench/, or apportion, as a program; what a fork server runs (`testbed.chaos.forkserver`) that has all of bench/ imported.
 
 In: the module and its options, the environment, the files of its output. The process ends with the program's exit status.
 """
@@ -26,8 +26,8 @@ def run(request: Mapping[str, Any]) -> None:
     os.dup2(os.open(request["out"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), 1)
     module, *options = request["arguments"]
     sys.argv = [module, *options]
-    for name in (module, f"{module}.__main__"):
-        sys.modules.pop(name, None)  # one that is there already would be warned of
+    # What is there already would be warned of; of a package `__main__` is run.
+    sys.modules.pop(f"{module}.__main__" if hasattr(sys.modules[module], "__path__") else module, None)
     code = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""Run a module of bench/ in a process of its own, as its users do; it is forked, because Python and its imports take longer to start than most of them run."""
+"""Run a module of bench/, or apportion, in a process of its own, as its users do; it is forked, because Python and its imports take longer to start than most of them run."""
 
 import atexit
 import json

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from typer.testing import CliRunner
 from apportion.__main__ import app
 from docsite.commands import commands
 from testbed.controlplane import ControlPlane
+from tests.bench.running import bench as program
 
 SERVER = {"server": "https://127.0.0.1:9"}
 
@@ -122,13 +121,7 @@ def test_programs_too_say_in_one_sentence_what_is_wrong_with_a_configuration(
     """One that is broken, and one that is not there; the operator's log is no place for a trace, either."""
     (tmp_path / "broken").write_text("clusters: [\n")
     for name, words in (("broken", "error: kubeconfig: while parsing"), ("absent", "there is no such file")):
-        found = subprocess.run(
-            [sys.executable, "-m", "apportion", *command, "--kubeconfig", tmp_path / name],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        found = program("apportion", *command, "--kubeconfig", tmp_path / name)
         assert found.returncode in (1, 2), found.stderr
         assert words in found.stderr
         assert len(found.stderr.splitlines()) == 1, found.stderr
