@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Generator, Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -49,6 +50,7 @@ _ONE_HOST = ("tests/node", "tests/agent/rdma")
 """Folders whose tests look at what the whole machine has: its control groups, its network. One worker runs all of them."""
 
 
+_ROOT = Path(__file__).resolve().parents[1]
 _INSTALLED = ("tests/e2e", "tests/metrics", "tests/node", "tests/web")
 """Folders with an installation of their own, of scope `package`: it ends with the folder's last test in a worker."""
 
@@ -68,13 +70,17 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
+@cache
 def _group(path: PurePosixPath) -> str:
-    """Return what one worker runs in one go: a file, whose fixtures are then made once, or all tests of the machine's host."""
-    return "host" if any(path.is_relative_to(folder) for folder in _ONE_HOST) else str(path)
+    """Return what one worker runs in one go: a file, all files that ask for their folder's installation, or all tests of the machine's host."""
+    if any(path.is_relative_to(folder) for folder in _ONE_HOST):
+        return "host"
+    shared = str(path.parent) in _INSTALLED and 'scope="module"' not in (_ROOT / path).read_text()
+    return str(path.parent if shared else path)
 
 
 class _ByFile(LoadScopeScheduling):
-    """Gives a worker all tests of a file, or of the machine's host, together: fixtures are then made once."""
+    """Gives a worker all tests of a group together: fixtures are then made once."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(PurePosixPath(nodeid.partition("::")[0]))
@@ -100,14 +106,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _longest_first(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort by the longest time-out in a file: else one worker has minutes to go when the others have nothing left."""
+    """Sort by the longest time-out in a file, those of a folder's installation first: else one worker has minutes to go when the others have nothing left."""
     usual = float(config.getini("timeout"))
     allowed: dict[Path, float] = defaultdict(lambda: usual)
     for item in items:
         own = item.get_closest_marker("timeout")
         if own is not None:
             allowed[item.path] = max(allowed[item.path], float(own.args[0]))
-    items.sort(key=lambda item: -allowed[item.path])
+
+    def place(item: pytest.Item) -> tuple[float, bool]:
+        path = PurePosixPath(item.path.relative_to(config.rootpath))
+        return -allowed[item.path], _group(path) not in _INSTALLED
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
