@@ -1,8 +1,6 @@
 """Everything is given back before apportion is uninstalled."""
 
 import asyncio
-import os
-import sys
 from http import HTTPStatus
 
 import pytest
@@ -11,6 +9,7 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, until_served
+from tests.bench.running import bench as program
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
 RESOURCE = "/apis/resource.k8s.io/v1"
@@ -41,14 +40,10 @@ async def nobody_has_devices(control_plane: ControlPlane) -> None:
 
 async def release(cluster: ControlPlane, *options: str) -> tuple[int, str]:
     """Run the command as a person would."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "apportion", "release", "--kubeconfig", str(cluster.kubeconfig), *options),
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "operator")},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+    done = await asyncio.to_thread(
+        program, "apportion", "release", "--kubeconfig", cluster.kubeconfig, *options
     )
-    output, _ = await process.communicate()
-    return process.returncode or 0, output.decode()
+    return done.returncode, done.stdout + done.stderr
 
 
 def partition(name: str) -> dict[str, object]:
