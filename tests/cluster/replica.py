@@ -52,7 +52,9 @@ def _server_unseen_by_kopf() -> Iterator[None]:
     """Leave out the connections of a server in the same loop of what kopf waits for as it ends, five seconds: elsewhere they are in other processes."""
     every = aiotasks.all_tasks
 
-    async def others(*, ignored: Collection[asyncio.Task[Any]] = frozenset()) -> Collection[asyncio.Task[Any]]:
+    async def others(
+        *, ignored: Collection[asyncio.Task[Any]] = frozenset()
+    ) -> Collection[asyncio.Task[Any]]:
         found = await every(ignored=ignored)
         return {task for task in found if "RequestHandler." not in task.get_coro().__qualname__}  # type: ignore[union-attr] # all of them are coroutines
 

@@ -24,11 +24,14 @@ def waiting(
     world.see(PODS, pod)
 
 
-def exhaust(steps: Iterator[Work | None]) -> None:
-    """Make the rest of a pass."""
+def exhaust(steps: Iterator[Work | None]) -> int:
+    """Make the rest of a pass; returns of how many steps it was."""
+    made = 0
     for work in steps:
+        made += 1
         if work is not None:
             work()
+    return made
 
 
 def once(cycle: Cycle) -> bool:

@@ -167,7 +167,7 @@ TAKEN_FROM_ONE_BELOW = [
 @example(BEHIND_ONE_OF_ITS_SHAPE, 4)
 @given(STEPS, st.integers(1, 4))
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

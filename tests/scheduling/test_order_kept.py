@@ -91,7 +91,7 @@ class History:
     ]
 )
 @settings(
-    max_examples=1000,
+    max_examples=250,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to make such histories smaller takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
