@@ -179,7 +179,7 @@ class History:
 @pytest.mark.slow
 @given(st.tuples(QUOTA, QUOTA, QUOTA), st.lists(STEP, max_size=40))
 @settings(
-    max_examples=150,
+    max_examples=500,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
