@@ -45,7 +45,7 @@ def hard_claim(world: ObservedCluster, number: int, count: int, *selectors: str)
 @pytest.mark.parametrize("pods", [1, 2], ids=["one pod", "planned together"])
 async def test_no_step_of_a_pass_takes_long(unanswered: Client, pods: int) -> None:
     """Devices that differ pairwise in three attributes: a claim of one tenant held all others for seconds."""
-    world = hard_world(3)
+    world = hard_world(2)
     cycle = served_before(world, unanswered)
     for pod in range(pods):
         hard_claim(world, pod, 24)
@@ -85,7 +85,7 @@ async def test_no_step_takes_long_where_kube_scheduler_allocates_such_a_claim(un
 
 async def test_a_claim_whose_search_is_given_up_is_not_shown_to_autoscalers(unanswered: Client) -> None:
     """What no search has found out was told as a fact: no node could serve the pod even if everything were free. The search was one step of half a second."""
-    world = hard_world(3)
+    world = hard_world(2)
     cycle = served_before(world, unanswered)
     devices = {
         "requests": [request("gpu", name=f"r{number}") for number in range(24)],

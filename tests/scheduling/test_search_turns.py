@@ -113,7 +113,7 @@ async def test_no_step_grows_with_the_nodes_that_are_searched_for_what_a_quota_l
 ) -> None:
     """A claim for partitions of a card gets those of another profile than it would have got."""
     longest = []
-    for nodes in (16, 64):
+    for nodes in (12, 36):
         world = limited(nodes)
         cycle = served_before(world, unanswered)
         asks_for_more(world)

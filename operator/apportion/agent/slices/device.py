@@ -5,6 +5,7 @@ attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left o
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
@@ -111,6 +112,7 @@ def counters(amounts: CounterAmounts, placement: Placement | None, *, keep: Coun
     return found
 
 
+@lru_cache(maxsize=4096)
 def amount(key: str, value: int) -> str:
     """Write an amount canonically, as the API server stores it, so that comparing needs no parsing."""
     return str(Quantity.whole(value, "BinarySI" if key == "memory" else "DecimalSI"))

@@ -7,6 +7,7 @@ without dots, GPU instance profile id, start; `npu-0-vir05-1c-8g-2`: template, c
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import Card, CardKind, Placement, Profile
@@ -66,6 +67,7 @@ def card_of(device: str, cards: dict[str, Card]) -> Card | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def camel(key: str) -> str:
     """Return a counter's name as slices write capacities."""
     return re.sub(r"-([a-z])", lambda found: found[1].upper(), key)
