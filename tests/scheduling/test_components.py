@@ -63,7 +63,7 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
 ) -> None:
     """When it comes, when a pod or a claim of it changes, and when nothing does."""
     longest = []
-    for count in (MANY, 2 * MANY):
+    for count in (MANY, 3 * MANY):
         world = fleet({f"n{number}": ("h100", 8) for number in range(4)})
         cycle = served_before(world, unanswered)
         make(world, count)
@@ -78,7 +78,7 @@ async def test_no_step_of_a_pass_grows_with_what_hangs_together(
         longest.append(found)
     for few, many in zip(*longest, strict=True):
         # Some steps of a pass look at each for a few millionths of a second, as the plan of what is reserved for those that some left behind.
-        assert many < 1.25 * few + 50 * MANY
+        assert many < 1.5 * few + 50 * 2 * MANY
 
 
 @pytest.mark.slow

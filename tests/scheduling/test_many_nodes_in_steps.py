@@ -16,9 +16,9 @@ from tests.steps import Steps
 
 pytestmark = pytest.mark.slow
 
-NODES = 900
+NODES = 1800
 PODS_PLANNED = 64
-MOST_CALLS = NODES * PODS_PLANNED
+MOST_CALLS = 1800 * PODS_PLANNED
 """In one step: what is done for each pod, with less than one call for each node."""
 
 
