@@ -5,8 +5,8 @@ from testbed.fakes.fpga import FpgaHost
 from tests.agent.generic.places import FIRST, SECOND, backend_of
 
 
-def test_a_device_that_cannot_be_told_from_others_now_is_sick_and_not_lost(host: FpgaHost) -> None:
-    """The taint of a lost one would end the pod that has it, whose work goes on. One that is gone beside it may be the one that is not told."""
+def test_a_device_that_nobody_can_identify_now_is_sick_and_not_lost(host: FpgaHost) -> None:
+    """The taint of a lost one would end the pod that has it, whose work goes on. One that is gone beside it may be the one that nobody can identify."""
     backend = backend_of(host.root)
     backend.devices()
     file = host.folder(FIRST) / "serial_number"
@@ -21,7 +21,7 @@ def test_a_device_that_cannot_be_told_from_others_now_is_sick_and_not_lost(host:
     assert backend.health() == {"fpga-0": Health.LOST}
 
 
-def test_a_device_that_never_could_be_told_hides_none_that_is_gone(host: FpgaHost) -> None:
+def test_a_device_that_nobody_could_ever_identify_hides_none_that_is_gone(host: FpgaHost) -> None:
     """A card without a serial number is no reason to keep pods on one that was pulled out."""
     host.say(FIRST, "serial_number", "0000-0000")
     backend = backend_of(host.root)
