@@ -163,20 +163,14 @@ class ChangingCluster:
 @pytest.mark.slow
 def test_memory_does_not_grow_while_all_objects_are_replaced() -> None:
     """Hundreds of names, UUIDs, values, layouts and selectors pass; a few exist at a time."""
-    gc.collect()
-    # The modules, and who runs the tests, are several times as many objects.
-    gc.freeze()
-    try:
-        cluster = ChangingCluster()
-        cluster.fewest_objects(60)
-        before = cluster.fewest_objects(60)
-        cluster.fewest_objects(60)
-        after = cluster.fewest_objects(60)
-    finally:
-        gc.unfreeze()
+    cluster = ChangingCluster()
+    cluster.fewest_objects(60)
+    before = cluster.fewest_objects(60)
+    cluster.fewest_objects(60)
+    after = cluster.fewest_objects(60)
 
     assert cluster.placed > 180
-    assert after < before * 1.1, f"{before} objects at first, {after} later"
+    assert after < before * 1.02, f"{before} objects at first, {after} later"
 
 
 def test_results_of_selectors_have_a_bound_for_all_classes_together(monkeypatch: pytest.MonkeyPatch) -> None:
