@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Return the finished process of `python -m ARGUMENTS...` with these environment variables added."""
     command = [*map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:

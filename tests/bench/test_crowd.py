@@ -4,12 +4,12 @@ import orjson
 import pytest
 
 from testbed.binaries import Binaries
-from tests.bench.running import bench
+from tests.bench.running import program
 
 
 def test_a_crowd_that_waits_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
     """All kinds of pods come, some are served, the others wait; the steady pods get their devices, and none is allocated twice."""
-    done = bench(
+    done = program(
         *("bench.crowd", "--nodes", 3, "--tenants", 4, "--waiting", 60),
         *("--crowd-stay", 3, "--seconds", 8, "--rate", 1, "--stay", 1),
     )
@@ -38,6 +38,6 @@ def test_a_crowd_that_waits_takes_nothing_from_another_tenant(binaries: Binaries
 )
 def test_a_crowd_that_is_none_is_refused(options: tuple[object, ...], message: str) -> None:
     """Before anything is started; the message names the option."""
-    done = bench("bench.crowd", "--nodes", 2, *options)
+    done = program("bench.crowd", "--nodes", 2, *options)
     assert done.returncode == 2
     assert message in done.stderr

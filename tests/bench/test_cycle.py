@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 pytestmark = pytest.mark.slow
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 def test_a_pass_serves_the_waiting_pods(tmp_path: Path) -> None:
     """Eight nodes: one waiting pod, and all remaining pods as far as the nodes have devices."""
     folder = str(shared("peer").parent)
-    done = bench("bench.cycle", "--size", "8", XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=folder)
+    done = program("bench.cycle", "--size", "8", XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=folder)
     assert done.returncode == 0, done.stderr
     rows = [line.split("│")[1:3] for line in done.stdout.splitlines() if line.startswith("│")]
     counts = [tuple(map(int, row)) for row in rows]
@@ -26,7 +26,7 @@ def test_quotas_that_leave_room_serve_the_same_pods(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path), "APPORTION_SHARED": str(shared("peer").parent)}
     served = []
     for options in ((), ("--quotas",)):
-        done = bench("bench.cycle", "--size", "8", "--tenants", "2", *options, **environment)
+        done = program("bench.cycle", "--size", "8", "--tenants", "2", *options, **environment)
         assert done.returncode == 0, done.stderr
         served.append([line.split("│")[1:3] for line in done.stdout.splitlines() if line.startswith("│")])
     assert served[0] == served[1]
@@ -34,7 +34,7 @@ def test_quotas_that_leave_room_serve_the_same_pods(tmp_path: Path) -> None:
 
 def test_passes_with_reservations_and_quotas_are_compared_with_those_without() -> None:
     """A row for each place where the pod was that ended, with the ratio of both figures."""
-    done = bench("bench.cycle", "--reservations", "--quotas", "--size", "16")
+    done = program("bench.cycle", "--reservations", "--quotas", "--size", "16")
     assert done.returncode == 0, done.stderr
     rows = [line.split("│")[1:5] for line in done.stdout.splitlines() if line.startswith("│")]
     assert [row[0].strip() for row in rows] == [
@@ -49,14 +49,14 @@ def test_passes_with_reservations_and_quotas_are_compared_with_those_without() -
 
 def test_a_cluster_that_is_too_small_for_reservations_is_refused() -> None:
     """The message names the option and the least number."""
-    done = bench("bench.cycle", "--reservations", "--size", "8")
+    done = program("bench.cycle", "--reservations", "--size", "8")
     assert done.returncode == 2
     assert "--size 8: expected tiny, small, large, or at least 16 nodes" in done.stderr
 
 
 def test_an_unknown_size_is_refused() -> None:
     """The message names it; there is no traceback."""
-    done = bench("bench.cycle", "--size", "huge")
+    done = program("bench.cycle", "--size", "huge")
     assert done.returncode == 2
     assert "huge" in done.stderr
     assert "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from bench.defragbaselines import Card, Cluster, Layout, by_metric, by_vacating
 from tests.allocator.publishednode import PublishedNode, state_of
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 NODE = {"cards": [{"model": "H100-80GB", "count": 3}]}
@@ -58,7 +58,7 @@ def test_the_planner_frees_at_least_as_many_cards_per_move_as_the_baselines(tmp_
     """On a churned cluster of 100 nodes, with equal budgets, judged by the state after its moves."""
     shared("peer/scenarios.py")
     file = tmp_path / "figures"
-    done = bench("bench.defrag", "--seeds", "1", "--budget", "50", "--budget", "150", "--json", file)
+    done = program("bench.defrag", "--seeds", "1", "--budget", "50", "--budget", "150", "--json", file)
     assert done.returncode == 0, done.stderr
     rows = orjson.loads(file.read_bytes())
     by = {(row["budget"], row["by"]): row for row in rows}
@@ -75,7 +75,7 @@ def test_a_window_is_timed_for_each_goal(tmp_path: Path) -> None:
     """Whatever the times are: a plan is made, and the task beside it has woken in the meantime."""
     shared("peer/scenarios.py")
     file = tmp_path / "figures"
-    done = bench("bench.defragtimes", "--nodes", "3", "--json", file)
+    done = program("bench.defragtimes", "--nodes", "3", "--json", file)
     assert done.returncode == 0, done.stderr
     rows = {row["goal"]: row for row in orjson.loads(file.read_bytes())}
     assert len(rows) == 3

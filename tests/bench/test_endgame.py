@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from bench.optimum import Optimum, State, after, choices
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 SIZES = {1: 0.5, 2: 0.3, 4: 0.2}
@@ -33,7 +33,7 @@ def test_the_optimum_is_that_of_trying_every_plan(state: State) -> None:
 def test_a_small_cluster_has_all_figures() -> None:
     """Unplaced claims, their spread, and what the optimum would have saved."""
     shared("peer/scenarios.py")
-    done = bench("bench.endgame", "--seeds", "1-6", "--nodes", "10", "--last", "12")
+    done = program("bench.endgame", "--seeds", "1-6", "--nodes", "10", "--last", "12")
     assert done.returncode == 0, done.stderr
     assert "(6 seeds)" in done.stdout
     saved = re.search(r"the best would leave ([\d.]+) claims", done.stdout)
@@ -44,7 +44,7 @@ def test_a_small_cluster_has_all_figures() -> None:
 @pytest.mark.slow
 def test_malformed_seeds_are_refused_with_a_message() -> None:
     """One line, no traceback."""
-    done = bench("bench.endgame", "--seeds", "many")
+    done = program("bench.endgame", "--seeds", "many")
     assert done.returncode == 2
     assert "--seeds many: expected two numbers" in done.stderr
 

@@ -6,12 +6,12 @@ import orjson
 import pytest
 
 from testbed.binaries import Binaries
-from tests.bench.running import bench
+from tests.bench.running import program
 
 
 def run(*options: object) -> list[dict[str, Any]]:
     """Return the JSON lines of one call."""
-    done = bench("bench.endtoend", *options)
+    done = program("bench.endtoend", *options)
     assert done.returncode == 0, done.stderr
     return [orjson.loads(line) for line in done.stdout.splitlines()]
 
@@ -57,6 +57,6 @@ def test_a_run_ends_at_its_limit(binaries: Binaries) -> None:
 @pytest.mark.slow
 def test_more_pods_than_fit_are_refused() -> None:
     """Before anything is started; the message names option and number."""
-    done = bench("bench.endtoend", "--nodes", 1, "--pods", 9)
+    done = program("bench.endtoend", "--nodes", 1, "--pods", 9)
     assert done.returncode == 2
     assert "--pods 9: 1 nodes take 8" in " ".join(done.stderr.split())

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.simulatedtenants import LIFETIME
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_tenants_of_a_cohort_share_a_cluster_evenly_and_a_guarantee_is_there_when_it_is_asked_for() -> None:
     """One small draw: Jain's index stays above 0.95, which it does not without quotas; the late one waits for less time than pods live, and without quotas for longer. Two runs differ by a few devices."""
     data = shared("data/openb")
-    done = bench(
+    done = program(
         "bench.fairness",
         "--data",
         data,
@@ -36,6 +36,6 @@ def test_tenants_of_a_cohort_share_a_cluster_evenly_and_a_guarantee_is_there_whe
 
 def test_a_folder_without_the_data_is_refused() -> None:
     """The message names what is missing; there is no traceback."""
-    done = bench("bench.fairness", "--data", "/nowhere")
+    done = program("bench.fairness", "--data", "/nowhere")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ from bench.defragbaselines import Cluster
 from bench.defragtrace import Request, horizon, profile
 from bench.grmu import Grmu
 from tests.allocator.publishednode import PublishedNode, state_of
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 
@@ -97,7 +97,7 @@ def test_what_is_moved_and_accepted_is_counted_for_all(tmp_path: Path) -> None:
     """Some requests of the trace on few cards: nobody is moved without moves, and no request is lost."""
     shared("data/openb/README.md")
     file = tmp_path / "figures"
-    done = bench("bench.defragtrace", "--nodes", "3", "--limit", "150", "--load", "1", "--json", file)
+    done = program("bench.defragtrace", "--nodes", "3", "--limit", "150", "--load", "1", "--json", file)
     assert done.returncode == 0, done.stderr
     rows = {row["by"]: row for row in orjson.loads(file.read_bytes())}
     assert len(rows) == 6

@@ -4,14 +4,14 @@ import orjson
 import pytest
 
 from testbed.binaries import Binaries
-from tests.bench.running import bench
+from tests.bench.running import program
 
 POISONS = ("selector", "gang", "queue", "never", "zone", "finalizers")
 
 
 def test_a_storm_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
     """Every poison comes, the other tenant's pods get their devices, no device is allocated twice, no lease is lost."""
-    done = bench(
+    done = program(
         *("bench.poison", "--nodes", 2, "--seconds", 10, "--rate", 2, "--stay", 1),
         *("--claims", 30, "--gang", 20, "--poison-rate", 40),
     )
@@ -53,6 +53,6 @@ def test_a_storm_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
 )
 def test_a_storm_that_is_none_is_refused(options: tuple[object, ...], message: str) -> None:
     """Before anything is started; the message names the option."""
-    done = bench("bench.poison", "--nodes", 1, *options)
+    done = program("bench.poison", "--nodes", 1, *options)
     assert done.returncode == 2
     assert message in done.stderr

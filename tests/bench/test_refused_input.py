@@ -7,7 +7,7 @@ import pytest
 
 from apportion.errors import BrokenInput
 from bench.openb.rows import PODS, read_rows
-from tests.bench.running import ROOT, bench
+from tests.bench.running import ROOT, program
 
 READ_SHARED = (
     *("bench", "bench.backfill", "bench.churn", "bench.cycle", "bench.defrag", "bench.defragtimes"),
@@ -21,7 +21,7 @@ READ_SHARED = (
 def test_without_the_shared_data_one_sentence_says_what_to_set(module: str, tmp_path: Path) -> None:
     """Wherever it is first looked for."""
     own = {"APPORTION_SHARED": str(tmp_path / "nowhere"), "XDG_CACHE_HOME": str(tmp_path)}
-    done = bench(module, **own)
+    done = program(module, **own)
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
@@ -36,7 +36,7 @@ def test_shared_data_of_another_kind_is_named_with_what_it_lacks(tmp_path: Path)
     data = tmp_path / "data/openb"
     data.mkdir(parents=True)
     (data / "openb_node_list_gpu_node.csv").write_text("sn,cpu_milli,memory_mib\n")
-    done = bench("bench.backfill", APPORTION_SHARED=str(tmp_path))
+    done = program("bench.backfill", APPORTION_SHARED=str(tmp_path))
     assert (done.returncode, done.stderr) == (
         2,
         f"error: {data}: openb_node_list_gpu_node.csv: it has no column gpu\n",

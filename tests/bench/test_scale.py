@@ -4,14 +4,14 @@ import orjson
 import pytest
 
 from testbed.binaries import Binaries
-from tests.bench.running import bench
+from tests.bench.running import program
 
 EVENTS = ("claimEvents", "podEvents", "nodeEvents", "partitionEvents")
 
 
 def test_every_phase_is_measured_on_a_small_cluster(binaries: Binaries) -> None:
     """Six nodes: the objects in etcd are served, the operator counts their devices as in use, and a stand-by takes over."""
-    done = bench(
+    done = program(
         *("bench.scale", "--nodes", 6, "--pods", 30, "--claims", 12, "--waiting", 5),
         *("--published", "mig", "--partitions", 4, "--window", 3, "--lease", 9, "--limit", 90),
     )
@@ -40,6 +40,6 @@ def test_every_phase_is_measured_on_a_small_cluster(binaries: Binaries) -> None:
 )
 def test_a_world_that_cannot_be_is_refused(options: tuple[object, ...], message: str) -> None:
     """Before anything is started; the message names the option."""
-    done = bench("bench.scale", "--nodes", 1, *options)
+    done = program("bench.scale", "--nodes", 1, *options)
     assert done.returncode == 2
     assert message in done.stderr

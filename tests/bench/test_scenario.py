@@ -15,7 +15,7 @@ from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
 from bench.shares import CORES, MEMORY, shares
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 
@@ -38,7 +38,7 @@ def keys_of(struct: str) -> set[str]:
 @pytest.mark.slow
 def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
     """One line with the same keys, so that the two can be compared."""
-    done = bench("bench.scenario", tiny / "whole-gpu-tiny.json")
+    done = program("bench.scenario", tiny / "whole-gpu-tiny.json")
     assert done.stdout.count("\n") == 1
     figures = json.loads(done.stdout)
     assert set(figures) == keys_of("summary")
@@ -50,7 +50,7 @@ def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
 def test_no_device_is_allocated_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, name: str) -> None:
     """Replay the events with the written lines, which have node, time and result of every claim."""
     file, out = tiny / f"{name}-tiny.json", tmp_path / "claims.jsonl"
-    assert bench("bench.scenario", file, "--out", out, "--strategy", "FirstFit").returncode == 0
+    assert program("bench.scenario", file, "--out", out, "--strategy", "FirstFit").returncode == 0
     lines = {line["claim"]: line for line in map(json.loads, out.read_text().splitlines())}
     scenario = json.loads(file.read_text())
     events = scenario.get("events") or [
@@ -81,7 +81,7 @@ def test_shares_of_a_device_are_never_more_than_the_device(tmp_path: Path) -> No
     assert content != shares(4, None, 2)
     file, out = tmp_path / "shares.json", tmp_path / "claims.jsonl"
     file.write_text(json.dumps(content))
-    figures = json.loads(bench("bench.scenario", file, "--out", out).stdout)
+    figures = json.loads(program("bench.scenario", file, "--out", out).stdout)
     assert figures["allocated"] > 0
     assert figures["released"] > 0
     lines = {line["claim"]: line for line in map(json.loads, out.read_text().splitlines())}
@@ -99,7 +99,7 @@ def test_shares_of_a_device_are_never_more_than_the_device(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
 def test_released_devices_serve_later_claims(tiny: Path, name: str) -> None:
     """All rounds together request more than the cluster has; each round alone does not."""
-    figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json", "--one-by-one").stdout)
+    figures = json.loads(program("bench.scenario", tiny / f"{name}-tiny.json", "--one-by-one").stdout)
     assert figures["released"] > 0
     assert figures["unallocated"] == 0
 
@@ -110,7 +110,7 @@ def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> 
     plain = tiny / "gpu-nic-tiny.json"
     packed = tmp_path / "gpu-nic-tiny.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    figures = [json.loads(bench("bench.scenario", file).stdout) for file in (plain, packed)]
+    figures = [json.loads(program("bench.scenario", file).stdout) for file in (plain, packed)]
     for key in ("claims", "allocated", "released", "devices"):
         assert figures[0][key] == figures[1][key]
 
@@ -123,7 +123,7 @@ def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> 
 def test_adversarial_files_get_the_right_verdict(tiny: Path, name: str, allocated: int) -> None:
     """Searches that are exponential for a plain depth-first allocator end in time."""
     figures = json.loads(
-        bench("bench.scenario", tiny / f"adversarial-{name}.json", "--timeout", "10s").stdout
+        program("bench.scenario", tiny / f"adversarial-{name}.json", "--timeout", "10s").stdout
     )
     assert (figures["allocated"], figures["timeouts"], figures["errors"]) == (allocated, 0, 0)
 
@@ -131,7 +131,7 @@ def test_adversarial_files_get_the_right_verdict(tiny: Path, name: str, allocate
 @pytest.mark.slow
 def test_a_claim_that_takes_too_long_is_a_timeout_and_the_next_one_is_served(tiny: Path) -> None:
     """A limit that no claim can meet ends every one of them."""
-    figures = json.loads(bench("bench.scenario", tiny / "whole-gpu-tiny.json", "--timeout", "1us").stdout)
+    figures = json.loads(program("bench.scenario", tiny / "whole-gpu-tiny.json", "--timeout", "1us").stdout)
     assert figures["timeouts"] == figures["claims"] == 17
 
 
@@ -141,7 +141,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     for file, reason in ((broken, "not JSON"), (tmp_path / "none.json", "No such file")):
-        done = bench("bench.scenario", file)
+        done = program("bench.scenario", file)
         assert done.returncode == 2
         assert done.stderr.startswith(f"error: {file}: ")
         assert reason in done.stderr
@@ -165,7 +165,7 @@ def test_a_deadline_ends_a_busy_loop() -> None:
 def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> None:
     """Ours alone, as a table and as JSON."""
     out = tmp_path / "figures.json"
-    done = bench(
+    done = program(
         "bench", "--size", "tiny", "--scenario", "gpu-nic", "--no-peer", "--no-adversarial", "--json", out,
         XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=str(shared("peer").parent),
     )  # fmt: skip
@@ -179,6 +179,6 @@ def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_without_the_shared_folder_the_comparison_says_what_is_missing(tmp_path: Path) -> None:
     """The message names the folder and the variable for another one."""
-    done = bench("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")
+    done = program("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")
     assert done.returncode == 2
     assert "nowhere/peer is not there; set APPORTION_SHARED" in done.stderr

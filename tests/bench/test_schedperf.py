@@ -10,7 +10,7 @@ from bench.schedperf.cases import choose, workloads
 from bench.schedperf.program import Program
 from bench.schedperf.results import result
 from testbed.binaries import Binaries
-from tests.bench.running import bench
+from tests.bench.running import program
 from tests.shared import shared
 
 
@@ -70,7 +70,7 @@ def test_the_measured_window_is_charged_to_who_computed_in_it(tmp_path: Path) ->
 @pytest.mark.slow
 def test_without_its_source_the_message_says_what_to_set(tmp_path: Path) -> None:
     """There is no traceback."""
-    done = bench("bench.schedperf", "--list", APPORTION_SHARED=str(tmp_path))
+    done = program("bench.schedperf", "--list", APPORTION_SHARED=str(tmp_path))
     assert done.returncode == 2
     assert "APPORTION_SHARED" in done.stderr
     assert "Traceback" not in done.stderr
@@ -87,7 +87,7 @@ def test_the_smallest_case_runs_in_turns(binaries: Binaries, tmp_path: Path) -> 
         pytest.skip(
             "scheduler_perf is not built on this machine: `make bench-schedperf ARGS=--list` builds it"
         )
-    done = bench(
+    done = program(
         *("bench.schedperf", "--case", "SchedulingWithResourceClaimTemplate/fast", "--out", tmp_path),
         APPORTION_SHARED=str(folder),
     )

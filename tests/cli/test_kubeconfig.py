@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from apportion.__main__ import app
 from docsite.commands import commands
 from testbed.controlplane import ControlPlane
-from tests.bench.running import bench as program
+from tests.bench.running import program
 
 SERVER = {"server": "https://127.0.0.1:9"}
 

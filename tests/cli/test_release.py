@@ -9,7 +9,7 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import REPOSITORY, until_served
-from tests.bench.running import bench as program
+from tests.bench.running import program
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
 RESOURCE = "/apis/resource.k8s.io/v1"
