@@ -4,10 +4,12 @@ In: the snapshot. Out: whether a published device is one of them, and the cards 
 is kept warm is for all.
 """
 
+from apportion.allocator.facts.taintrules import TaintRules
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import PoolId
+from apportion.dra.taint import Taint
 from apportion.dra.taintrule import DeviceTaintRule
 
 
@@ -15,30 +17,29 @@ class ClosedDevices:
     """Follows the rules; the slices say the rest."""
 
     def __init__(self) -> None:
-        self._rules: frozenset[DeviceTaintRule] = frozenset()
-        """Those that keep claims off."""
-        self._naming: dict[str, list[DeviceTaintRule]] = {}
-        """By the name of the pool that they name, "" for those that name none: a rule for one broken device names its pool."""
+        self._closing: frozenset[DeviceTaintRule] = frozenset()
+        """The rules that keep claims off."""
+        self._rules = TaintRules()
+        """The same, by the pools that they name."""
 
     def __contains__(self, device: Device) -> bool:
         """Say whether a taint keeps claims off a device."""
-        named = (rule for pool in ("", device.id.pool) for rule in self._naming.get(pool, ()))
-        return any(taint.blocks and taint.key != GUARD for taint in device.taints) or any(
-            rule.covers(device.id) for rule in named
-        )
+        return any(map(_closes, device.taints)) or any(self._rules.covering(device.id))
 
     def follow(self, snapshot: Snapshot) -> set[DeviceId]:
         """Take in the rules; returns the cards in whose pools some came or went."""
-        rules = frozenset(
-            rule for rule in snapshot.taint_rules.values() if rule.taint.blocks and rule.taint.key != GUARD
-        )
-        changed, self._rules = rules ^ self._rules, rules
+        closing = frozenset(rule for rule in snapshot.taint_rules.values() if _closes(rule.taint))
+        changed, self._closing = closing ^ self._closing, closing
         if not changed:
             return set()
-        self._naming.clear()
-        for rule in rules:
-            self._naming.setdefault(rule.pool, []).append(rule)
+        self._rules = TaintRules()
+        for rule in closing:
+            self._rules.put(rule)
         cards = {*snapshot.devices.cards, *snapshot.devices.partitioned}
         return {
             card for card in cards if any(rule.reaches(PoolId(card.driver, card.pool)) for rule in changed)
         }
+
+
+def _closes(taint: Taint) -> bool:
+    return taint.blocks and taint.key != GUARD

@@ -6,6 +6,7 @@ rule for one broken device names its pool, and there are as many of them as brok
 
 from collections.abc import Iterator
 
+from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint
 from apportion.dra.taintrule import DeviceTaintRule
@@ -48,6 +49,11 @@ class TaintRules:
                 if rule.covers(device.id):
                     found[index] = (*found.get(index, ()), rule.taint)
         return found
+
+    def covering(self, device: DeviceId) -> Iterator[DeviceTaintRule]:
+        """Yield the rules by which a device has a taint."""
+        for name in ("", device.pool):
+            yield from (rule for rule in self._naming.get(name, {}).values() if rule.covers(device))
 
     def _of(self, pool: PoolId) -> Iterator[DeviceTaintRule]:
         for name in ("", pool.name):
